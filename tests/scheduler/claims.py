@@ -14,11 +14,11 @@ def of_api(kind: str, name: str, *, namespace: str = "", **more: Any) -> Object:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, **more}
 
 
-def devices(world: World, node: str, *names: str) -> None:
-    """A node with these devices for claims, and the class of all devices."""
+def devices(world: World, node: str, *names: str, **more: Any) -> None:
+    """A node with these devices for claims; ``more`` are further fields of each."""
     world.node(node, gpus=0)
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    listed = [{"name": name} for name in names]
+    listed = [{"name": name, **more} for name in names]
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": listed}
     world.add(of_api("ResourceSlice", node, spec=spec))
 
@@ -82,3 +82,11 @@ def give(world: World, name: str, node: str, device: str, *users: str) -> None:
         "reservedFor": [{"resource": "pods", "name": user, "uid": f"{user}-uid"} for user in users],
     }
     write_status(world, name, status)
+
+
+def say_of_device(world: World, name: str, condition: str, status: str) -> None:
+    """A driver writes a condition of the device that a claim has."""
+    (result,) = found(world, name)["status"]["allocation"]["devices"]["results"]
+    of_device = {key: result[key] for key in ("driver", "pool", "device")}
+    said = {"type": condition, "status": status, "message": "by the fabric"}
+    write_status(world, name, {"devices": [{**of_device, "conditions": [said]}]})

@@ -22,6 +22,7 @@ RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 MERGE = "application/merge-patch+json"
 TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"
+FABRIC = "fabric.example.com"
 ASKED: Object = {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu"}}]}}
 
 
@@ -43,9 +44,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
                 pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
                 spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]}
                 api.call("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": node}, "spec": spec})
+            attached_by_a_fabric(api)
             template = {"metadata": {"name": "one"}, "spec": {"spec": ASKED}}
             api.call("POST", TEMPLATES, template)
         yield running
+
+
+def attached_by_a_fabric(api: Api) -> None:
+    """A node has a device that its driver makes ready before a pod is bound, and there is a class for it."""
+    pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 1}
+    device = {"name": "d0", "bindsToNode": True, "bindingConditions": ["ready"]}
+    device["bindingFailureConditions"] = ["broken"]
+    spec = {"driver": FABRIC, "nodeName": "n-001", "pool": pool, "devices": [device]}
+    api.call("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": "fabric"}, "spec": spec})
+    selectors = [{"cel": {"expression": f'device.driver == "{FABRIC}"'}}]
+    described = {"metadata": {"name": "fabric"}, "spec": {"selectors": selectors}}
+    api.call("POST", f"{RESOURCES}/deviceclasses", described)
+
+
+def say_of_device(api: Api, claim: str, condition: str) -> None:
+    """The driver says that a condition of the device of a claim holds."""
+    said = {"type": condition, "status": "True", "reason": "Fabric", "message": "by the fabric"}
+    said["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    device = {"driver": FABRIC, "pool": "fabric", "device": "d0", "conditions": [said]}
+    api.call("PATCH", f"{CLAIMS}/{claim}/status", {"status": {"devices": [device]}}, MERGE)
 
 
 def add_pod(api: Api, name: str, **source: str) -> Object:
@@ -108,3 +130,23 @@ def test_pods_get_devices_once_each_also_where_an_earlier_scheduler_was_killed(c
                 api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
             until(lambda: node_of(api, "templated") != "")
             assert devices(api)["templated"] == node_of(api, "templated")
+
+
+def test_a_device_is_waited_for_until_its_driver_says_that_it_is_ready(cluster: LocalCluster) -> None:
+    exactly = {"deviceClassName": "fabric"}
+    spec = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
+    with cluster.api() as api, scheduler_at_work(cluster):
+        api.call("POST", CLAIMS, {"metadata": {"name": "attached"}, "spec": spec})
+        add_pod(api, "attached", resourceClaimName="attached")
+        until(lambda: devices(api).get("attached") == "fabric")
+        claim = api.call("GET", f"{CLAIMS}/attached")
+        allocation = claim["status"]["allocation"]
+        assert allocation["devices"]["results"][0]["bindingConditions"] == ["ready"]
+        assert allocation["allocationTimestamp"]
+        say_of_device(api, "attached", "broken")
+        # What the scheduler gives back is taken from the status of devices too, by the API server.
+        until(lambda: api.call("GET", f"{CLAIMS}/attached")["status"].get("devices") is None)
+        assert node_of(api, "attached") == ""
+        until(lambda: devices(api).get("attached") == "fabric")
+        say_of_device(api, "attached", "ready")
+        until(lambda: node_of(api, "attached") == "n-001")

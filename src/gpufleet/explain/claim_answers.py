@@ -8,6 +8,7 @@ import msgspec
 
 from gpufleet.cluster.claims.devices import read_devices
 from gpufleet.cluster.claims.pod_claims import claims_of
+from gpufleet.cluster.claims.usable_claims import named_claims
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.watching.mirrors import CLAIM_KINDS
 from gpufleet.dra_allocation.allocation_errors import ClaimError
@@ -17,6 +18,8 @@ from gpufleet.explain import claim_words
 from gpufleet.explain.answer import Answer, State
 from gpufleet.explain.claim_nodes import judge
 from gpufleet.kube import resources
+from gpufleet.kube.codec.device_preparation import preparation_of
+from gpufleet.kube.codec.field_path import harmless
 from gpufleet.kube.objects.pod import Pod
 from gpufleet.model.phrases import counted, listed
 
@@ -68,6 +71,28 @@ def with_claims(answer: Answer, facts: Facts, pod: Pod) -> Answer:
         reasons=claim_words.reason_rows(found),
         nearest=claim_words.near_rows(found, devices),
     )
+
+
+def with_preparation(answer: Answer, facts: Facts, pod: Pod) -> Answer:
+    """The answer for a pod with a place, where devices of its claims are made ready before it is bound."""
+    found = [
+        (claim, preparation_of(claim))
+        for path in named_claims(pod)
+        if (
+            claim := facts.picture.find(
+                resources.RESOURCE_CLAIMS, path.partition("/")[2], path.partition("/")[0]
+            )
+        )
+        and any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
+    ]
+    said = [(claim.metadata.name, words) for claim, one in found for words in (*one.failed, *one.awaited)[:1]]
+    if not said:
+        return answer
+    name, words = said[0]
+    why = f"it is bound once devices of its ResourceClaim {harmless(name)} are ready: {words}"
+    driver = words.partition(" of device ")[2].partition("/")[0]
+    way = f"see the driver {driver}: it makes the device ready, and sets that condition in the claim's status"
+    return msgspec.structs.replace(answer, why=why, way_out=(way,))
 
 
 def _added(

@@ -19,7 +19,7 @@ from gpufleet.cluster.watching.picture import INDISPENSABLE, Picture, take_pictu
 from gpufleet.explain import owners, subject
 from gpufleet.explain.answer import SCHEMA, Answer, Asked, Finding, MemberRow, State
 from gpufleet.explain.answering import Answering
-from gpufleet.explain.claim_answers import CAUSES, with_claims
+from gpufleet.explain.claim_answers import CAUSES, with_claims, with_preparation
 from gpufleet.explain.gang_words import member_row, state_of
 from gpufleet.explain.namespace_limits import namespace_limits
 from gpufleet.explain.owners import EventRead, Owned, Owner
@@ -228,6 +228,8 @@ class Inquiry:
 def _about_claims(inquiry: Inquiry, answer: Answer) -> Answer:
     """The answer with what is said of the claims, where it is about a pod that waits for devices of some."""
     pod = inquiry.pod
+    if answer.cause == "about-to-run" and pod is not None and pod.spec.resource_claims:
+        return with_preparation(answer, inquiry.facts, pod)
     waits_for_devices = answer.state is State.FOREIGN or answer.cause in CAUSES
     if not waits_for_devices or pod is None or not pod.spec.resource_claims:
         return answer

@@ -3,6 +3,9 @@
 Between a write and the Binding our own copy of the claims has to show that write. So the engine has heard of
 it before it can hear that the pod left, and all that other schedulers wrote before it is known: if a claim of
 theirs has the same device, ours is given back. The API server itself compares no claims.
+
+Devices that are made ready before their pod is bound are waited for here, as Kubernetes' scheduler does.
+Those that fail, or are not ready in time, are given back.
 """
 
 import asyncio
@@ -12,7 +15,9 @@ import msgspec
 
 from gpufleet.cluster.claims.claim_tracker import ClaimTracker
 from gpufleet.kube.clock import Clock
+from gpufleet.kube.codec.device_preparation import preparation_of
 from gpufleet.kube.codec.resource_claims import ShareIds
+from gpufleet.kube.codec.times import microseconds
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.model.pod_name import PodName
@@ -24,6 +29,12 @@ SEEN_WITHIN_S = 30.0
 
 POLL_EVERY_S = 0.05
 """A look reads our own copy and costs nothing."""
+
+READY_WITHIN_S = 600.0
+"""For so long Kubernetes' scheduler waits for devices that are made ready (its setting bindingTimeout)."""
+
+READY_POLL_S = 1.0
+"""Devices take seconds to minutes to be made ready."""
 
 # Pauses before claims are given back again where that failed; they double.
 PAUSE_FIRST_S = 0.5
@@ -63,6 +74,35 @@ class ClaimBinder:
             others = self.tracker.others_with_devices_of(f"{pod.namespace}/{task.name}")
             if others:
                 raise ClaimProblemError(f"claim {others[0]} has a device of claim {task.name} as well")
+        await self._wait_until_ready(pod, tasks)
+
+    async def _wait_until_ready(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
+        """Return once all devices are ready that are made ready before their pod is bound."""
+        began_s = self.clock.monotonic_s()
+        while True:
+            awaited = [self._awaited(pod, task, self.clock.monotonic_s() - began_s) for task in tasks]
+            if not any(awaited):
+                return
+            await self.clock.sleep(READY_POLL_S)
+
+    def _awaited(self, pod: PodName, task: ClaimTask, waited_s: float) -> str:
+        """What a claim's devices lack, "" for nothing. Raises ClaimProblemError where that is for good."""
+        claim = self.writer.known(pod.namespace, task.name)
+        if claim is None or claim.status.allocation is None or not self._is_seen(pod, task):
+            raise ClaimProblemError(f"claim {task.name} gave back its devices before they were ready")
+        found = preparation_of(claim)
+        if found.failed:
+            raise ClaimProblemError(
+                f"devices of claim {task.name} failed to be made ready: {found.failed[0]}"
+            )
+        # A scheduler that ended may have waited before.
+        written_at = claim.status.allocation.allocation_timestamp
+        if written_at is not None:
+            waited_s = max(waited_s, self.clock.now().timestamp() - microseconds(written_at) / 1_000_000)
+        if found.awaited and waited_s > READY_WITHIN_S:
+            problem = f"devices of claim {task.name} were not ready in {READY_WITHIN_S:.0f} s"
+            raise ClaimProblemError(f"{problem}: {found.awaited[0]}")
+        return next(iter(found.awaited), "")
 
     async def give_back(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
         """Return once nothing of the pod is left in its claims: until then their devices count as held."""

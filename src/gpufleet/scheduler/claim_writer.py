@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpufleet.kube.client import Client
+from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
 from gpufleet.kube.objects.pod import Pod
@@ -119,6 +120,11 @@ class ClaimWriter:
                 RESOURCE_CLAIMS, task.name, {"metadata": metadata}, namespace=pod.namespace
             )
             return _CLAIM.decode(answer)
+        if claim.status.allocation is None and is_made_ready_first(allocation):
+            # Kubernetes' scheduler counts the time in which devices have to be ready from here, so the next
+            # leader can, too.
+            began = whole_time(self.client.clock.now())
+            allocation = msgspec.structs.replace(allocation, allocation_timestamp=began)
         status = ResourceClaimStatus(allocation, (*claim.status.reserved_for, consumer))
         body = {"metadata": version, "status": status}
         await self.client.patch(
@@ -129,7 +135,8 @@ class ClaimWriter:
     async def give_back(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
         """Undo what was written for a pod that was not bound. After a KubeError or DecodeError try again.
 
-        Devices go only where they are those of the task, and no other pod may use the claim.
+        Devices go only where they are those of the task, or had to be made ready, and no other pod may use
+        the claim.
         """
         if not await self._has_node(pod):
             for task in tasks:
@@ -153,7 +160,8 @@ class ClaimWriter:
             return
         others = [one for one in users if one.uid != pod.uid]
         is_ours = task.allocation is not None and _devices(allocation) == _devices(task.allocation)
-        ends = is_ours and not others
+        # Devices that do not become ready keep no pod, whichever leader chose them.
+        ends = (is_ours or is_made_ready_first(allocation)) and not others
         if not ends and len(others) == len(users):
             return
         self._check_leadership()
@@ -177,6 +185,11 @@ class ClaimWriter:
             return _CLAIM.decode(await self.client.get(RESOURCE_CLAIMS, task.name, namespace=pod.namespace))
         except NotFound as problem:
             raise ClaimProblemError(f"claim {task.name} is not there any more") from problem
+
+
+def is_made_ready_first(allocation: WrittenAllocation) -> bool:
+    """True if the Binding of a pod has to wait until conditions of the devices hold."""
+    return any(one.binding_conditions for one in allocation.devices.results)
 
 
 def _agreed(claim: ResourceClaimObject, task: ClaimTask) -> WrittenAllocation:

@@ -220,6 +220,8 @@ class Service:
         def tell(result: BindResult) -> None:  # Before the reporter: each of the two needs the other.
             if result.outcome is Outcome.BOUND:
                 reporter.bound(result.task.pod, scheduled_note(result.task.pod, result.task.node))
+            elif result.outcome is Outcome.NO_DEVICES:
+                reporter.warns(result.task.pod, "DevicesNotGiven", result.words)
             engine_events.result(result.ended())
 
         claims = self._claim_binder(engine_events.claims)

@@ -52,16 +52,6 @@ def usable_claims(pod: Pod, lookup: Lookup) -> tuple[str, ...] | Wait:
     if not pod.spec.resource_claims:
         return ()
     found = claims_of(pod, lookup, LookedUp(lookup))
-    problems = [*found.problems, *_made_ready_first(found.allocated)]
-    if problems:
-        return Wait(WaitReason.RESOURCE_CLAIM, "; ".join(dict.fromkeys(problems)))
+    if found.problems:
+        return Wait(WaitReason.RESOURCE_CLAIM, "; ".join(dict.fromkeys(found.problems)))
     return tuple(dict.fromkeys((*found.allocated, *(claim.path for claim in found.waiting))))
-
-
-def _made_ready_first(allocated: dict[str, Allocation]) -> list[str]:
-    return [
-        f"devices of the ResourceClaim {path.partition('/')[2]} are made ready before the pod is bound, "
-        "which this scheduler does not wait for"
-        for path, allocation in allocated.items()
-        if any(device.binding_conditions for device in allocation.devices)
-    ]

@@ -122,11 +122,30 @@ class Consumer(Structure, frozen=True):
     api_group: str = ""
 
 
+class DeviceCondition(Structure, frozen=True):
+    """What a driver says of a device that a claim has."""
+
+    type: str
+    status: str = ""
+    message: str = ""
+
+
+class DeviceStatus(Structure, frozen=True):
+    """A device that a claim has, as its driver sees it."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
 class ResourceClaimStatus(Structure, frozen=True):
     """What a claim has, and which pods may use it. ``allocation`` is None until it has something."""
 
     allocation: WrittenAllocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
 
 
 class ClaimMetadata(Metadata, frozen=True):

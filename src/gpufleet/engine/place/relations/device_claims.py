@@ -276,12 +276,4 @@ class DeviceClaims:
             found = devices.allocator.allocate(claims, self.held.held_of(devices.pools))
         except ClaimError:
             return None
-        # Devices that are made ready before their pod is bound are waited for by Kubernetes' scheduler alone.
-        if isinstance(found, Refusal) or any(is_made_ready_first(one) for one in found):
-            return None
-        return found
-
-
-def is_made_ready_first(allocation: Allocation) -> bool:
-    """True if the Binding of a pod has to wait until conditions of the devices hold."""
-    return any(device.binding_conditions for device in allocation.devices)
+        return None if isinstance(found, Refusal) else found
