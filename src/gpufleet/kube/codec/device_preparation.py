@@ -11,7 +11,7 @@ from gpufleet.kube.objects.resource_claims import DeviceCondition, ResourceClaim
 
 
 class Preparation(NamedTuple):
-    """What a claim's devices lack, and which of them failed, in words; empty where there is nothing to say."""
+    """What devices of a claim lack, and which of them failed, in words; empty for nothing to say."""
 
     awaited: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
