@@ -50,8 +50,15 @@ _COUNTED_BY_NAME = frozenset(
         "resourcequotas",
     )
 )
-_BY_CLASS = (".deviceclass.resource.k8s.io/", ".storageclass.storage.k8s.io/")
-"""Keys that begin with the name of a class."""
+_OF_CLASS = (".deviceclass.resource.k8s.io/", ".storageclass.storage.k8s.io/")
+"""What follows the name of a class in a key, before what is counted of it."""
+
+_COUNTED_OF_CLASS = (
+    f"{_OF_CLASS[0]}devices",
+    *(f"{_OF_CLASS[1]}{counted}" for counted in ("requests.storage", "persistentvolumeclaims")),
+)
+_HUGE_PAGES = "hugepages-"
+_VERBS = ("requests.", "limits.")
 
 
 class ProjectRole(enum.Enum):
@@ -217,13 +224,21 @@ def check_default_key(key: str, field: str) -> None:
 
 def check_quota_key(key: str, field: str) -> None:
     """Raises InputError for a key that the API server would take and never count, or not take."""
-    if key in _COUNTED_BY_NAME or key.startswith("count/") or any(part in key for part in _BY_CLASS):
-        return
     verb, _, resource = key.partition(".")
-    if verb == "requests" and (resource == "storage" or resource in DEFAULTED or "/" in resource):
+    is_of_class = any(part in key for part in _OF_CLASS)
+    if key in _COUNTED_BY_NAME or key.startswith(("count/", _HUGE_PAGES)):
+        return
+    if is_of_class and key.endswith(_COUNTED_OF_CLASS) and not key.startswith(_VERBS):
+        return
+    is_requested = resource == "storage" or resource in DEFAULTED or resource.startswith(_HUGE_PAGES)
+    if verb == "requests" and (is_requested or ("/" in resource and not is_of_class)):
         return
     if verb == "limits" and resource in DEFAULTED:
         return
+    if is_of_class:
+        # The API server takes a verb in front for the beginning of the class's name.
+        expected = f"NAME and one of {', '.join(_COUNTED_OF_CLASS)}"
+        raise InputError("a key of a class that counts nothing", field=field, value=key, expected=expected)
     uncounted = resource if verb == "limits" else key
     if is_extended(uncounted):
         problem = "a key that the API server takes and never counts"

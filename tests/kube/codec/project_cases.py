@@ -126,6 +126,20 @@ PROJECT_CASES = (
     ProjectCase("less than nothing", quota("pods", "-1"), refused="spec.namespaceQuota[pods]"),
     ProjectCase("MIG and shares", quota("requests.nvidia.com/mig-1g.10gb")),
     ProjectCase("claims of a class", quota("gpu.deviceclass.resource.k8s.io/devices")),
+    ProjectCase("devices of a class as a resource", quota("requests.deviceclass.resource.kubernetes.io/gpu")),
+    ProjectCase("storage of a class", quota("fast.storageclass.storage.k8s.io/requests.storage")),
+    ProjectCase("huge pages", quota("hugepages-2Mi")),
+    ProjectCase("requests of huge pages", quota("requests.hugepages-1Gi")),
+    ProjectCase(
+        "claims of a class with a verb",
+        quota("requests.gpu.deviceclass.resource.k8s.io/devices"),
+        refused="spec.namespaceQuota[requests.gpu.deviceclass.resource.k8s.io/devices]",
+    ),
+    ProjectCase(
+        "nothing that is counted of a class",
+        quota("gpu.deviceclass.resource.k8s.io/claims"),
+        refused="spec.namespaceQuota[gpu.deviceclass.resource.k8s.io/claims]",
+    ),
     ProjectCase(
         "cores without a default", quota("requests.cpu"), refused="spec.namespaceQuota[requests.cpu]"
     ),
