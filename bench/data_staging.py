@@ -18,6 +18,7 @@ from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.data_folders import FoundData
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.data.stager import Stager
+from gpufleet.agent.data.staging_cache import Lacking
 from gpufleet.agent.data.staging_errors import CopyStoppedError
 from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
@@ -75,10 +76,10 @@ class NodeDisk:
         """What NodeData tells."""
         return FoundData(tuple(entry_of(name, size) for name, size in self.there.items()))
 
-    async def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
         """What the store has and the node has not whole."""
         names = [ask.name.removeprefix("model/") for ask in asks]
-        return [entry_of(name, size_of(name)) for name in names if self.missing_bytes(name)]
+        return Lacking(tuple(entry_of(name, size_of(name)) for name in names if self.missing_bytes(name)))
 
     async def note_named(self, asks: Sequence[DataAsk], anew: frozenset[DataAsk]) -> None:
         """Nothing leaves here."""

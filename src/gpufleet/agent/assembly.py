@@ -6,13 +6,18 @@ against a simulated API server and folders of their own. ``process`` is the prog
 
 import os
 import random
+import ssl
 from collections.abc import Awaitable, Callable
 from functools import cached_property
+from pathlib import Path
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
+from gpufleet.agent.data.sources.http_reader import HttpReader
+from gpufleet.agent.data.sources.offer import RemoteStore
+from gpufleet.agent.data.sources.store_address import checked_origin, folder_of, is_address, remote_store
 from gpufleet.agent.data.stager import Stager
 from gpufleet.agent.data.threaded_disk import ThreadedDisk
 from gpufleet.agent.dra.card_delivery import read_choice
@@ -205,7 +210,9 @@ class Agent:
         parts = [AgentPart("node data", report.run, lambda: said(report.problem))]
         if settings.data_cache is not None:
             bytes_per_s = settings.data_copy_mib_per_s * (1 << 20)
-            disk = ThreadedDisk(settings.data_store, settings.data_cache, bytes_per_s, self.client.clock)
+            stores, servers = data_stores(settings)
+            clock = self.client.clock
+            disk = ThreadedDisk(stores, settings.data_cache, bytes_per_s, clock, servers)
             stager = Stager(self.client, settings.node, disk, report.report_now, rate)
             parts.append(AgentPart("staging", stager.run, lambda: said(stager.problem)))
         return parts
@@ -307,6 +314,18 @@ class Agent:
         if not self.access.listens:
             return []
         return [AgentPart("simulation", SimulationControl(self.settings.state_folder, machine).run)]
+
+
+def data_stores(settings: AgentSettings) -> tuple[list[Path], list[tuple[RemoteStore, HttpReader]]]:
+    """The folders and the servers that data comes from. Raises InputError."""
+    named = settings.data_store
+    for one in settings.data_redirect:
+        checked_origin(one, "--data-redirect", one)
+    tls = ssl.create_default_context()
+    if settings.data_certificate_authority is not None:
+        tls.load_verify_locations(settings.data_certificate_authority)
+    servers = [remote_store(one, settings.data_redirect, tls) for one in named if is_address(one)]
+    return [folder_of(one) for one in named if not is_address(one)], servers
 
 
 def sharing_setup(settings: AgentSettings, access: MachineAccess) -> SharingSetup:

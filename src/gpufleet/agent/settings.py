@@ -39,8 +39,10 @@ class AgentSettings(msgspec.Struct, frozen=True):
     containers get devices; ``as-configured`` follows what the sharing configuration says.
     ``dra_cards`` are the cards that go to resource claims and not to the device plugin.
     ``dra_mig_on_demand`` has those of them that can be cut offered in parts, which are made for their claims.
-    ``data_folder`` are folders with models and datasets, which NodeData then tells of. From ``data_store`` is
-    copied to ``data_cache`` what work that will start on the node reads.
+    ``data_folder`` are folders with models and datasets, which NodeData then names. From ``data_store``,
+    folders and servers, is copied to ``data_cache`` what work that will start on the node reads;
+    ``data_redirect`` are servers to which these may lead, and ``data_certificate_authority`` has certificates
+    by which they are known beside the system's.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mig_layouts`` has cards cut as the Node's annotation says, and ``mig_config_file``, a file of
     mig-parted, also as its label ``nvidia.com/mig.config`` says.
@@ -76,7 +78,9 @@ class AgentSettings(msgspec.Struct, frozen=True):
     mig_layouts: bool = False
     mig_config_file: Path | None = None
     data_folder: tuple[Path, ...] = ()
-    data_store: tuple[Path, ...] = ()
+    data_store: tuple[str, ...] = ()
+    data_redirect: tuple[str, ...] = ()
+    data_certificate_authority: Path | None = None
     data_cache: Path | None = None
     data_copy_mib_per_s: float = 500.0
     metrics: MetricsSettings = MetricsSettings()

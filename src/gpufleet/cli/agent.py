@@ -164,10 +164,22 @@ METRICS = (
 )
 @click.option(
     "--data-store",
-    type=PATH,
     multiple=True,
-    metavar="FOLDER",
-    help="A folder from which models and datasets are copied before work that reads them starts here.",
+    metavar="FOLDER|ADDRESS",
+    help="From where models and datasets are copied before work that reads them starts here: a folder, or "
+    "a server as https://, s3+https://, hf+https:// or oci+https://HOST/PATH.",
+)
+@click.option(
+    "--data-redirect",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A further server to which a store may lead, as https://HOST.",
+)
+@click.option(
+    "--data-certificate-authority",
+    type=PEM,
+    metavar="FILE",
+    help="PEM certificates by which stores are known too, beside the system's.",
 )
 @click.option(
     "--data-cache",

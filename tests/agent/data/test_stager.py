@@ -11,7 +11,7 @@ from gpufleet.agent.data.copying import Pace
 from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.data.stager import LOOK_EVERY_S, Stager
-from gpufleet.agent.data.staging_cache import StagingCache
+from gpufleet.agent.data.staging_cache import Lacking, StagingCache
 from gpufleet.kube.objects.node_data import DataEntry
 from gpufleet.model.data import DataAsk
 from tests.agent.api_world import AgentWorld, in_agent_world
@@ -29,7 +29,7 @@ class Disk:
         self.cache = cache
         self.began: list[str] = []
 
-    async def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
         """What is to be copied."""
         return self.cache.lacking(asks)
 

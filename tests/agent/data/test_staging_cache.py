@@ -41,7 +41,7 @@ class Kept:
     def bring(self, *asks: DataAsk) -> None:
         """Copy all of it."""
         self.cache.note_named(asks, frozenset(asks))
-        for one in self.cache.lacking(asks):
+        for one in self.cache.lacking(asks).entries:
             self.cache.copy(one, lambda _: None)
         self.cache.note_named(asks, frozenset())
 
@@ -59,10 +59,13 @@ def test_what_the_cache_lacks_and_a_store_has_is_copied_in_the_order_of_the_wish
     (kept.store / "plain").mkdir()
     marked(kept.store / "plain")
     unknown = DataAsk("model/nobody/has")
-    assert [one.name for one in kept.cache.lacking((SET, unknown, QWEN))] == ["own/set", "Qwen/Qwen3-8B"]
+    assert [one.name for one in kept.cache.lacking((SET, unknown, QWEN)).entries] == [
+        "own/set",
+        "Qwen/Qwen3-8B",
+    ]
     kept.bring(QWEN, SET)
     assert kept.names() == [("own/set", "v1"), ("Qwen/Qwen3-8B", NEW)]
-    assert kept.cache.lacking((QWEN, SET)) == []
+    assert kept.cache.lacking((QWEN, SET)).entries == ()
 
 
 def test_what_was_not_named_for_the_longest_time_leaves_and_what_is_named_stays(kept: Kept) -> None:
@@ -106,7 +109,7 @@ def test_what_broke_off_and_is_wanted_no_more_is_removed(kept: Kept) -> None:
     def stop(_: int) -> None:
         raise CopyStoppedError
 
-    (wanted,) = kept.cache.lacking((QWEN,))
+    (wanted,) = kept.cache.lacking((QWEN,)).entries
     with pytest.raises(CopyStoppedError):
         kept.cache.copy(wanted, stop)
     staging = kept.folder / ".gpufleet-staging"

@@ -57,13 +57,13 @@ def _copy_marked(
         return
     mark = Mark(f"{entry.kind}/{entry.name}", 0, entry.revision)
     with staging.made(name) as arriving:
-        _write_mark(arriving, mark)
-        counted, said = _Counted(pace), _mark_of(source)
+        write_mark(arriving, mark)
+        counted, said = Counted(pace), _mark_of(source)
         _copy_inside(source, arriving, counted, DEPTH_MAX)
         if _mark_of(source) != said:
             raise NotCopiedError(f"{source.place} changed while it was copied")
         arriving.sync()
-        _write_mark(arriving, msgspec.structs.replace(mark, size_bytes=counted.copied_bytes, complete=True))
+        write_mark(arriving, msgspec.structs.replace(mark, size_bytes=counted.copied_bytes, complete=True))
     staging.move(name, cache, name)
 
 
@@ -75,7 +75,7 @@ def _mark_of(source: HeldFolder) -> bytes:
         os.close(read)
 
 
-class _Counted:
+class Counted:
     """Counts what is there of a copy: what this try copied, and what an earlier one had."""
 
     def __init__(self, pace: Pace) -> None:
@@ -83,10 +83,12 @@ class _Counted:
         self._pace = pace
 
     def __call__(self, number: int) -> None:
+        """So many bytes more were copied."""
         self.copied_bytes += number
         self._pace(number)
 
     def found(self, number: int) -> None:
+        """So many bytes were there already."""
         self.copied_bytes += number
 
 
@@ -102,7 +104,7 @@ def _inside(
         inner_target.sync()
 
 
-def _copy_inside(source: HeldFolder, target: HeldFolder, counted: _Counted, depth: int) -> None:
+def _copy_inside(source: HeldFolder, target: HeldFolder, counted: Counted, depth: int) -> None:
     had = {one.name for one in source.entries()} | {MARK}
     for left in [one.name for one in target.entries() if one.name not in had]:
         # An earlier try may have copied what the source has no more.
@@ -115,7 +117,7 @@ def _copy_inside(source: HeldFolder, target: HeldFolder, counted: _Counted, dept
             _copy_file(source, one.name, target, one.name, counted)
 
 
-def _copy_file(source: HeldFolder, name: str, target: HeldFolder, new_name: str, counted: _Counted) -> None:
+def _copy_file(source: HeldFolder, name: str, target: HeldFolder, new_name: str, counted: Counted) -> None:
     """Copy one file, unless an earlier try did: the time of change is set last of all."""
     read = source.reading(name)
     try:
@@ -128,7 +130,7 @@ def _copy_file(source: HeldFolder, name: str, target: HeldFolder, new_name: str,
         written = target.new_file(new_name)
         try:
             while chunk := os.read(read, CHUNK_BYTES):
-                _write_all(written, chunk)
+                write_all(written, chunk)
                 counted(len(chunk))
             after = os.fstat(read)
             if (after.st_size, after.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
@@ -141,13 +143,15 @@ def _copy_file(source: HeldFolder, name: str, target: HeldFolder, new_name: str,
         os.close(read)
 
 
-def _write_all(descriptor: int, chunk: bytes) -> None:
+def write_all(descriptor: int, chunk: bytes) -> None:
+    """All of a chunk, however much a call takes."""
     left = memoryview(chunk)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
-def _write_mark(folder: HeldFolder, mark: Mark) -> None:
+def write_mark(folder: HeldFolder, mark: Mark) -> None:
+    """What a copy says of itself."""
     write_file(folder, MARK, _ENCODER.encode(mark))
 
 
@@ -157,7 +161,7 @@ def write_file(folder: HeldFolder, name: str, content: bytes) -> None:
     folder.remove(beside)
     written = folder.new_file(beside)
     try:
-        _write_all(written, content)
+        write_all(written, content)
         os.fsync(written)
     finally:
         os.close(written)
@@ -169,7 +173,7 @@ def _copy_revision(
     entry: DataEntry, source: HeldFolder, cache: HeldFolder, staging: HeldFolder, pace: Pace
 ) -> None:
     """A revision of a repository: its blobs, its snapshot, and then the branches that point to it."""
-    counted = _Counted(pace)
+    counted = Counted(pace)
     with cache.made(repository_name(entry)) as repository:
         with repository.made("snapshots") as there:
             if there.state(entry.revision) is None:
@@ -185,7 +189,7 @@ def _copy_revision(
 
 
 def _copy_snapshot(
-    revision: str, source: HeldFolder, repository: HeldFolder, arriving: HeldFolder, counted: _Counted
+    revision: str, source: HeldFolder, repository: HeldFolder, arriving: HeldFolder, counted: Counted
 ) -> None:
     """The blobs of a revision to their places, and its links to a folder that is not in its place yet."""
     with (
@@ -203,7 +207,7 @@ def _copy_snapshot(
 
 
 def _copy_blobs(
-    snapshot: HeldFolder, blobs: HeldFolder, target: HeldFolder, arriving: HeldFolder, counted: _Counted
+    snapshot: HeldFolder, blobs: HeldFolder, target: HeldFolder, arriving: HeldFolder, counted: Counted
 ) -> None:
     """The blobs that a snapshot's links lead to; one that is there under its digest is the same."""
     for digest in sorted(digests_of(snapshot)):
@@ -235,7 +239,7 @@ def _blob_of(snapshot: HeldFolder, name: str) -> str:
     return target.name
 
 
-def _copy_links(snapshot: HeldFolder, target: HeldFolder, counted: _Counted, depth: int) -> None:
+def _copy_links(snapshot: HeldFolder, target: HeldFolder, counted: Counted, depth: int) -> None:
     """The links of a snapshot, as far above the blobs as they are there; files where there are no links."""
     for one in snapshot.entries():
         if one.is_symlink():

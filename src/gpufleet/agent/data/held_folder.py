@@ -79,6 +79,17 @@ class HeldFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
 
+    def continued_file(self, name: str) -> int:
+        """A descriptor of a file that an earlier try may have begun. Raises NotCopiedError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
+        state = os.fstat(descriptor)
+        # Another name of a file leads to what may lie anywhere else on this file system.
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+            os.close(descriptor)
+            raise NotCopiedError(f"{self.place}/{name} is no regular file of its own")
+        return descriptor
+
     def target(self, name: str) -> str:
         """The text of a link."""
         return os.readlink(name, dir_fd=self.descriptor)

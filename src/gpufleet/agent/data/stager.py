@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from gpufleet.agent.data.copy_rate import CopyRate
+from gpufleet.agent.data.staging_cache import Lacking
 from gpufleet.agent.data.staging_errors import CopyStoppedError
 from gpufleet.kube.client import Client
 from gpufleet.kube.codec.data_copies import copy_of
@@ -37,7 +38,7 @@ LOOK_EVERY_S = 60.0
 class StagingDisk(Protocol):
     """The cache and its stores, off the event loop; ``staging_cache`` says what each call does."""
 
-    async def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
         """What is to be copied."""
         ...
 
@@ -125,10 +126,11 @@ class Stager:
         try:
             await self._disk.note_named(asks, anew)
             lacking = await self._disk.lacking(wish.stage)
-            await self._disk.tidy(lacking)
+            await self._disk.tidy(lacking.entries)
         except (WorldError, OSError) as error:
             return [f"the cache of models and datasets is not looked after: {error}"]
-        for one in lacking:
+        problems += lacking.problems
+        for one in lacking.entries:
             problem = await self._bring(one, asks)
             problems += [problem] if problem else []
             if self._news.is_set():

@@ -15,6 +15,9 @@ from gpufleet.agent.data.copying import Pace, copy_entry, digests_of, write_file
 from gpufleet.agent.data.data_folders import read_folders
 from gpufleet.agent.data.eviction import Room, StagedCopy, to_evict
 from gpufleet.agent.data.held_folder import HeldFolder
+from gpufleet.agent.data.sources.http_reader import HttpReader
+from gpufleet.agent.data.sources.offer import Offer, RemoteStore
+from gpufleet.agent.data.sources.remote_copying import copy_offer
 from gpufleet.agent.data.staged_names import STAGING, repository_name, staged_name
 from gpufleet.agent.data.staging_errors import NotCopiedError
 from gpufleet.kube.codec.data_copies import copy_of
@@ -34,25 +37,75 @@ class Use(msgspec.Struct, frozen=True):
     uses: int = 1
 
 
+class Lacking(msgspec.Struct, frozen=True):
+    """What is to be copied, in the order in which it is asked for, and which stores could not say it."""
+
+    entries: tuple[DataEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class _Offered(msgspec.Struct, frozen=True):
+    """What a server has of something, and when it said so."""
+
+    offer: Offer
+    reader: HttpReader
+    at_s: float
+
+
 _USES = msgspec.json.Decoder(dict[str, Use])
 _ENCODER = msgspec.json.Encoder()
 
 
-class StagingCache:
-    """``now_s`` tells the time of day."""
+OFFER_KEPT_S = 600.0
+"""A server that named the files of something is asked again after this, or once a copy failed."""
 
-    def __init__(self, stores: Sequence[Path], cache: Path, now_s: Callable[[], float]) -> None:
+
+class StagingCache:
+    """``now_s`` tells the time of day. ``servers`` are stores too, asked after the folders of ``stores``."""
+
+    def __init__(
+        self,
+        stores: Sequence[Path],
+        cache: Path,
+        now_s: Callable[[], float],
+        servers: Sequence[tuple[RemoteStore, HttpReader]] = (),
+    ) -> None:
         self.stores = tuple(stores)
         self.cache = cache
         self._now_s = now_s
+        self._servers = tuple(servers)
+        self._offered: dict[str, _Offered] = {}
 
-    def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
-        """What the stores have and the cache has not, in the order in which it is asked for."""
+    def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
+        """What the stores have and the cache has not."""
         there = [copy_of(one) for one in read_folders([self.cache]).entries]
         missing = [ask for ask in asks if not ask.is_met_by(there)]
-        offered = [one for one in read_folders(self.stores).entries if one.complete] if missing else []
-        found = (next((one for one in offered if ask.is_of(copy_of(one))), None) for ask in missing)
-        return list({staged_name(one): one for one in found if one is not None}.values())
+        local = [one for one in read_folders(self.stores).entries if one.complete] if missing else []
+        found: dict[str, DataEntry] = {}
+        problems: dict[str, None] = {}
+        for ask in missing:
+            entry = next((one for one in local if ask.is_of(copy_of(one))), None)
+            entry = entry or self._of_servers(ask, problems)
+            if entry is not None:
+                found.setdefault(staged_name(entry), entry)
+        return Lacking(tuple(found.values()), tuple(problems))
+
+    def _of_servers(self, ask: DataAsk, problems: dict[str, None]) -> DataEntry | None:
+        """What the first server has that has any of it."""
+        fresh_s = self._now_s() - OFFER_KEPT_S
+        for known in self._offered.values():
+            if known.at_s > fresh_s and ask.is_of(copy_of(known.offer.entry)):
+                return known.offer.entry
+        for store, reader in self._servers:
+            try:
+                offer = store.find(ask)
+            except NotCopiedError as error:
+                problems[f"{ask} is not looked up in {store.address}: {error}"] = None
+                continue
+            if offer is not None:
+                self._offered[staged_name(offer.entry)] = _Offered(offer, reader, self._now_s())
+                return offer.entry
+        return None
 
     def note_named(self, asks: Sequence[DataAsk], anew: Collection[DataAsk]) -> None:
         """Work names this now, some of it ``anew``; what is not there any more is forgotten."""
@@ -108,7 +161,12 @@ class StagingCache:
             # Noted first: a copy that is whole and not noted could never be removed.
             uses = _read_uses(staging)
             _write_uses(staging, {**uses, staged_name(wanted): Use(self._now_s())})
-        copy_entry(wanted, self.cache, counted)
+        offered = self._offered.pop(staged_name(wanted), None)
+        if offered is None or offered.offer.entry != wanted:
+            copy_entry(wanted, self.cache, counted)
+            return copied
+        with HeldFolder.at(self.cache) as cache:
+            copy_offer(offered.offer, offered.reader, cache, counted)
         return copied
 
     def tidy(self, wanted: Sequence[DataEntry]) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpufleet.agent.data.bandwidth import Bandwidth
-from gpufleet.agent.data.staging_cache import StagingCache
+from gpufleet.agent.data.sources.http_reader import HttpReader
+from gpufleet.agent.data.sources.offer import RemoteStore
+from gpufleet.agent.data.staging_cache import Lacking, StagingCache
 from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.clock import Clock
 from gpufleet.kube.objects.node_data import DataEntry
@@ -17,12 +19,19 @@ from gpufleet.model.data import DataAsk
 class ThreadedDisk:
     """``bytes_per_s`` is what all copies together may take."""
 
-    def __init__(self, stores: Sequence[Path], cache: Path, bytes_per_s: float, clock: Clock) -> None:
-        self._cache = StagingCache(stores, cache, lambda: clock.now().timestamp())
+    def __init__(
+        self,
+        stores: Sequence[Path],
+        cache: Path,
+        bytes_per_s: float,
+        clock: Clock,
+        servers: Sequence[tuple[RemoteStore, HttpReader]] = (),
+    ) -> None:
+        self._cache = StagingCache(stores, cache, lambda: clock.now().timestamp(), servers)
         self._bytes_per_s = bytes_per_s
         self._clock = clock
 
-    async def lacking(self, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
         """What is to be copied."""
         return await in_daemon_thread(lambda: self._cache.lacking(asks))
 

@@ -1,0 +1,140 @@
+"""Asks the servers that the operator named, and no others.
+
+A redirect is followed to the store's own server and to those that the operator allows beside it: a hub and a
+bucket send readers to servers that carry the bytes. What a pod says never becomes a server's name.
+"""
+
+import contextlib
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+from urllib.parse import urlsplit
+
+from gpufleet.agent.data.staging_errors import NotCopiedError
+from gpufleet.files.fetching import fetched
+
+STEP_S = 30.0
+"""For each step of an exchange: a server that says nothing for so long is away."""
+
+SMALL_S = 60.0
+"""For a whole list or manifest."""
+
+BYTES_PER_S_LEAST = 1_000_000
+"""A file that comes slower is given up: it would hold up all other copies of the node."""
+
+SMALL_BYTES_MAX = 16 << 20
+"""A list of the files of one model or dataset."""
+
+NOT_FOUND, UNAUTHORIZED, PARTIAL = 404, 401, 206
+
+
+class RefusedError(NotCopiedError):
+    """The server refuses, with this status and these headers."""
+
+    def __init__(self, problem: str, status: int, headers: http.client.HTTPMessage) -> None:
+        super().__init__(problem)
+        self.status = status
+        self.headers = headers
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self.allowed = allowed
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """The request to follow with. Raises NotCopiedError for a server that is not allowed."""
+        origin = origin_of(newurl)
+        if origin not in self.allowed:
+            raise NotCopiedError(
+                f"{req.full_url} leads to {origin}, which --data-redirect does not allow ({code})"
+            )
+        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if followed is not None and origin != origin_of(req.full_url):
+            # A token is for the server that it was got for.
+            followed.remove_header("Authorization")
+        return followed
+
+
+class HttpReader:
+    """Reads from the server of one store. ``allowed`` are servers to which it may lead, as SCHEME://HOST."""
+
+    def __init__(self, base: str, allowed: Sequence[str] = (), tls: ssl.SSLContext | None = None) -> None:
+        self._own = origin_of(base)
+        self._redirects = _Redirects(frozenset((self._own, *map(origin_of, allowed))))
+        self._tls = tls
+        self.headers: dict[str, str] = {}
+        """What the store's own server gets with each request."""
+
+    def may_ask(self, url: str) -> bool:
+        """True for the store's own server and those that the operator allows."""
+        return origin_of(url) in self._redirects.allowed
+
+    def small(self, url: str, headers: Mapping[str, str] | None = None) -> bytes | None:
+        """The whole body; None where the server has nothing of that name. Raises NotCopiedError."""
+        with self._asked(url, dict(headers or {}), SMALL_S) as answer:
+            if answer is None:
+                return None
+            body = answer.read(SMALL_BYTES_MAX + 1)
+        if len(body) > SMALL_BYTES_MAX:
+            raise NotCopiedError(f"{url} has more than {SMALL_BYTES_MAX} bytes")
+        return body
+
+    def size_bytes(self, url: str) -> int:
+        """The length of a file, by a HEAD. Raises NotCopiedError."""
+        with self._asked(url, {}, SMALL_S, "HEAD") as answer:
+            length = "" if answer is None else answer.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit():
+            raise NotCopiedError(f"{url} says no Content-Length")
+        return int(length)
+
+    @contextlib.contextmanager
+    def file(
+        self, url: str, size_bytes: int, from_bytes: int
+    ) -> Iterator[tuple[http.client.HTTPResponse, int]]:
+        """A file from a place on, and the place where the answer begins. Raises NotCopiedError."""
+        asked = {"Range": f"bytes={from_bytes}-"} if from_bytes else {}
+        total_s = SMALL_S + size_bytes / BYTES_PER_S_LEAST
+        with self._asked(url, asked, total_s) as answer:
+            if answer is None:
+                raise NotCopiedError(f"{url} is not there any more")
+            yield answer, from_bytes if answer.status == PARTIAL else 0
+
+    @contextlib.contextmanager
+    def _asked(
+        self, url: str, headers: dict[str, str], total_s: float, method: str = "GET"
+    ) -> Iterator[http.client.HTTPResponse | None]:
+        # Bytes as they are: a size and a digest are those of the file itself.
+        own = self.headers if origin_of(url) == self._own else {}
+        asked = {"User-Agent": "gpufleet-agent", "Accept-Encoding": "identity", **own, **headers}
+        request = urllib.request.Request(url, headers=asked, method=method)  # noqa: S310  the operator's
+        try:
+            with fetched(
+                request, step_s=STEP_S, total_s=total_s, tls=self._tls, handlers=(self._redirects,)
+            ) as answer:
+                yield answer
+        except urllib.error.HTTPError as error:
+            if error.code == NOT_FOUND:
+                yield None
+                return
+            problem = f"{url} is refused: {error.code} {error.reason}"
+            raise RefusedError(problem, error.code, error.headers) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NotCopiedError(f"the exchange with {url} failed: {error}") from error
+
+
+def origin_of(url: str) -> str:
+    """SCHEME://HOST:PORT in lower case, the port as the scheme has it where none is written."""
+    found = urlsplit(url)
+    port = found.port or {"https": 443, "http": 80}.get(found.scheme)
+    return f"{found.scheme}://{found.hostname}:{port}"
