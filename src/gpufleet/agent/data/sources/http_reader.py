@@ -32,12 +32,12 @@ NOT_FOUND, UNAUTHORIZED, PARTIAL = 404, 401, 206
 
 
 class RefusedError(NotCopiedError):
-    """The server refuses, with this status and these headers."""
+    """The server refuses, with this status; ``challenge`` says how to log in, "" for nothing."""
 
-    def __init__(self, problem: str, status: int, headers: http.client.HTTPMessage) -> None:
+    def __init__(self, problem: str, status: int, challenge: str) -> None:
         super().__init__(problem)
         self.status = status
-        self.headers = headers
+        self.challenge = challenge
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -128,7 +128,7 @@ class HttpReader:
                 yield None
                 return
             problem = f"{url} is refused: {error.code} {error.reason}"
-            raise RefusedError(problem, error.code, error.headers) from error
+            raise RefusedError(problem, error.code, error.headers.get("WWW-Authenticate", "")) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NotCopiedError(f"the exchange with {url} failed: {error}") from error
 

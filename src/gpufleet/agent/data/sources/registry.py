@@ -99,7 +99,7 @@ class Registry:
 
     def _log_in(self, refusal: RefusedError) -> None:
         """Get a token for anyone, where the registry's challenge says from where. Raises NotCopiedError."""
-        challenge = refusal.headers.get("WWW-Authenticate", "")
+        challenge = refusal.challenge
         said = dict(_CHALLENGE.findall(challenge))
         realm = said.pop("realm", "")
         if not challenge.startswith("Bearer ") or not realm or not self._reader.may_ask(realm):
