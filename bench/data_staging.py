@@ -20,6 +20,7 @@ from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.data.stager import Stager
 from gpufleet.agent.data.staging_cache import Lacking
 from gpufleet.agent.data.staging_errors import CopyStoppedError
+from gpufleet.agent.data.wishes import Wishes
 from gpufleet.cluster.settings import LeaseTimes, Settings
 from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
 from gpufleet.kube.client import Client
@@ -159,7 +160,9 @@ class Fleet:
         writer = NodeDataWriter(client, name, disk.found, stages=self.stages)
         if not self.stages:
             return [writer.run()]
-        return [writer.run(), Stager(client, name, disk, writer.report_now, CopyRate()).run()]
+        wishes = Wishes(client, name)
+        stager = Stager(wishes, client.clock, disk, writer.report_now, CopyRate())
+        return [writer.run(), wishes.run(), stager.run()]
 
     def _node(self, name: str) -> None:
         amounts = {"cpu": "640", "memory": "5Ti", "pods": "110", "nvidia.com/gpu": str(GPUS)}

@@ -172,6 +172,33 @@ def test_only_the_cache_is_mounted_for_writing_and_a_store_without_one_is_not_mo
     assert alone["args"] == plain["args"]
 
 
+def test_servers_of_data_are_options_and_ports_and_no_mounts(default: list[Object]) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    data = {
+        "servers": ["oci+https://registry.example:5000/models", "hf+https://hub.example"],
+        "redirects": ["https://cdn.example"],
+        "serverPorts": [443, 5000],
+        "cache": "/data/models",
+    }
+    objects = rendered({"agent.data": data, "networkPolicy.enabled": True})
+    (container,) = agent_pod(objects)["containers"]
+    assert set(container["args"]) - set(plain["args"]) == {
+        "--data-store=oci+https://registry.example:5000/models",
+        "--data-store=hf+https://hub.example",
+        "--data-redirect=https://cdn.example",
+        "--data-cache=/data/models",
+        "--data-copy-mib-per-s=500",
+    }
+    known = {its["mountPath"] for its in plain["volumeMounts"]}
+    assert {its["mountPath"] for its in container["volumeMounts"]} - known == {"/data/models"}
+    agent = next(
+        its
+        for its in objects
+        if its["kind"] == "NetworkPolicy" and its["metadata"]["name"] == "gpufleet-agent"
+    )
+    assert [one["port"] for one in agent["spec"]["egress"][1]["ports"]] == [443, 5000, 53, 53]
+
+
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
     for objects in (default, full):
         for spec in pod_specs(objects).values():

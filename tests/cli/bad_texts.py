@@ -281,6 +281,8 @@ TEXTS: dict[str, Bad] = {
     "agent --metrics-address": Bad(("here", "127.0.0.1:x", "127.0.0.1:99999")),
     "agent --driver-root": ANY,
     "agent --dra-cards": Bad(("0,,1", "none,all", "")),
+    "agent --data-store": Bad(("models", "ftp://host.example", "s3+https://host.example")),
+    "agent --data-redirect": Bad(("cdn.example", "https://user@cdn.example")),
     "agent --pod-label": ANY,
     "simulate-gpu --name": Bad(("", "Local", "a/b", "x" * 41)),
     "simulate-gpu --gpu": ANY,

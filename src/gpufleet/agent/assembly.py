@@ -6,20 +6,20 @@ against a simulated API server and folders of their own. ``process`` is the prog
 
 import os
 import random
-import ssl
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
 
 from gpufleet.agent.claim_services import ClaimServices, has_prepared_claims
 from gpufleet.agent.data.copy_rate import CopyRate
-from gpufleet.agent.data.data_folders import FoundData, read_folders
+from gpufleet.agent.data.image_puller import ImagePuller
+from gpufleet.agent.data.node_contents import NodeContents
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
-from gpufleet.agent.data.sources.http_reader import HttpReader
-from gpufleet.agent.data.sources.offer import RemoteStore
-from gpufleet.agent.data.sources.store_address import checked_origin, folder_of, is_address, remote_store
+from gpufleet.agent.data.sources.offer import DataServer
+from gpufleet.agent.data.sources.store_address import checked_origin, folder_of, is_address
 from gpufleet.agent.data.stager import Stager
 from gpufleet.agent.data.threaded_disk import ThreadedDisk
+from gpufleet.agent.data.wishes import Wishes
 from gpufleet.agent.dra.card_delivery import read_choice
 from gpufleet.agent.dra.prepared_claims import Prepared
 from gpufleet.agent.events.credential_events import CredentialEvents
@@ -37,6 +37,7 @@ from gpufleet.agent.gpus.simulation_control import SimulationControl
 from gpufleet.agent.gpus.vendor_monitor import Pace
 from gpufleet.agent.kubelet.pods import Pods
 from gpufleet.agent.kubelet.process_owners import pod_of
+from gpufleet.agent.kubelet.runtime_images import RuntimeImages
 from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.labels.publisher import LabelPublisher
 from gpufleet.agent.machine_access import MachineAccess
@@ -58,7 +59,6 @@ from gpufleet.agent.sharing.sharing_source import SharingOptions
 from gpufleet.agent.state.node_state import Held, Holders, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.supervisor import AgentPart, Supervisor, said
-from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.devices.facts import GpuFacts
 from gpufleet.kube.client import Client
 from gpufleet.kube.expiry_watch import ExpiryWatch
@@ -202,24 +202,34 @@ class Agent:
         ]
 
     def _data(self) -> list[AgentPart]:
-        """What tells of models and datasets, and what copies those that are wanted here."""
-        settings, folders = self.settings, self.settings.data_read
-        read = self._read_data if folders else None
-        rate, stages = CopyRate(), settings.data_cache is not None
-        report = NodeDataWriter(self.client, settings.node, read, stages=stages, copy_rate=rate)
+        """What tells of models, datasets and images, and what brings those that are wanted here."""
+        settings, (stores, servers) = self.settings, data_stores(self.settings)
+        socket, folders, pulls = settings.runtime_socket, settings.data_read, settings.pulls
+        runtime = None if socket is None else RuntimeImages(socket)
+        client, copied, pulled = self.client, CopyRate(), CopyRate()
+        report = NodeDataWriter(
+            client,
+            settings.node,
+            None if runtime is None and not folders else NodeContents(folders, runtime).read,
+            stages=settings.data_cache is not None,
+            copy_rate=copied,
+            pulls=pulls,
+            pull_rate=pulled,
+        )
         parts = [AgentPart("node data", report.run, lambda: said(report.problem))]
+        wishes = Wishes(client, settings.node)
+        if settings.data_cache is not None or pulls:
+            parts.append(AgentPart("wishes for data", wishes.run))
         if settings.data_cache is not None:
             bytes_per_s = settings.data_copy_mib_per_s * (1 << 20)
-            stores, servers = data_stores(settings)
-            clock = self.client.clock
-            disk = ThreadedDisk(stores, settings.data_cache, bytes_per_s, clock, servers)
-            stager = Stager(self.client, settings.node, disk, report.report_now, rate)
+            disk = ThreadedDisk(stores, settings.data_cache, bytes_per_s, client.clock, servers)
+            stager = Stager(wishes, client.clock, disk, report.report_now, copied)
             parts.append(AgentPart("staging", stager.run, lambda: said(stager.problem)))
+        if runtime is not None and pulls:
+            allowed = settings.pull_registry
+            puller = ImagePuller(wishes, runtime, allowed, client.clock, report.report_now, pulled)
+            parts.append(AgentPart("pulls of images", puller.run, lambda: said(puller.problem)))
         return parts
-
-    async def _read_data(self) -> FoundData:
-        # In a thread of its own: a network disk that hangs must not stop the agent, nor its end.
-        return await in_daemon_thread(lambda: read_folders(self.settings.data_read))
 
     def _claims(self) -> list[AgentPart]:
         """What gives cards to claims, where a setting leaves them some or claims still have some."""
@@ -316,16 +326,23 @@ class Agent:
         return [AgentPart("simulation", SimulationControl(self.settings.state_folder, machine).run)]
 
 
-def data_stores(settings: AgentSettings) -> tuple[list[Path], list[tuple[RemoteStore, HttpReader]]]:
+def data_stores(settings: AgentSettings) -> tuple[list[Path], list[DataServer]]:
     """The folders and the servers that data comes from. Raises InputError."""
-    named = settings.data_store
     for one in settings.data_redirect:
         checked_origin(one, "--data-redirect", one)
+    folders = [folder_of(one) for one in settings.data_store if not is_address(one)]
+    addresses = [one for one in settings.data_store if is_address(one)]
+    if not addresses:
+        return folders, []
+    # Loaded where a server is named alone: what speaks HTTP and TLS takes memory on each node.
+    import ssl
+
+    from gpufleet.agent.data.sources.servers import Server
+
     tls = ssl.create_default_context()
     if settings.data_certificate_authority is not None:
         tls.load_verify_locations(settings.data_certificate_authority)
-    servers = [remote_store(one, settings.data_redirect, tls) for one in named if is_address(one)]
-    return [folder_of(one) for one in named if not is_address(one)], servers
+    return folders, [Server(one, settings.data_redirect, tls) for one in addresses]
 
 
 def sharing_setup(settings: AgentSettings, access: MachineAccess) -> SharingSetup:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpufleet.kube.meanings.image_names import whole_image_name
 from gpufleet.model.model_errors import InputError
 
 # As NVIDIA's device plugin names them; the first is ours where none is said.
@@ -42,7 +43,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     ``data_folder`` are folders with models and datasets, which NodeData then names. From ``data_store``,
     folders and servers, is copied to ``data_cache`` what work that will start on the node reads;
     ``data_redirect`` are servers to which these may lead, and ``data_certificate_authority`` has certificates
-    by which they are known beside the system's.
+    by which they are known beside the system's. Through ``runtime_socket`` the container runtime is asked for
+    the node's images, and images of ``pull_registry`` are pulled before work starts.
     ``metrics_certificate`` and ``metrics_key`` make the server of metrics and probes speak HTTPS.
     ``mig_layouts`` has cards cut as the Node's annotation says, and ``mig_config_file``, a file of
     mig-parted, also as its label ``nvidia.com/mig.config`` says.
@@ -83,6 +85,8 @@ class AgentSettings(msgspec.Struct, frozen=True):
     data_certificate_authority: Path | None = None
     data_cache: Path | None = None
     data_copy_mib_per_s: float = 500.0
+    runtime_socket: Path | None = None
+    pull_registry: tuple[str, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
     log_level: str = "info"
     log_format: str | None = None
@@ -105,6 +109,19 @@ class AgentSettings(msgspec.Struct, frozen=True):
             raise InputError("copies need a source and a place", field="--data-store", expected=expected)
         cache = () if self.data_cache is None else (self.data_cache,)
         return tuple(dict.fromkeys((*self.data_folder, *cache)))
+
+    @property
+    def pulls(self) -> bool:
+        """Whether images are pulled before work starts. Raises InputError."""
+        if self.pull_registry and self.runtime_socket is None:
+            raise InputError(
+                "pulls go through the runtime", field="--pull-registry", expected="--runtime-socket beside it"
+            )
+        for one in self.pull_registry:
+            if whole_image_name(f"{one}/image") != (f"{one}/image:latest", ""):
+                expected = "HOST or HOST/PATH, such as registry.example.com/team"
+                raise InputError("no registry", field="--pull-registry", value=one, expected=expected)
+        return bool(self.pull_registry)
 
     @property
     def device_plugins(self) -> Path:

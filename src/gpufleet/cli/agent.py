@@ -195,6 +195,18 @@ METRICS = (
     help="The most that copies take of the disks and the network.",
 )
 @click.option(
+    "--runtime-socket",
+    type=PATH,
+    metavar="SOCKET",
+    help="The container runtime's socket (CRI): NodeData then names the node's large images.",
+)
+@click.option(
+    "--pull-registry",
+    multiple=True,
+    metavar="HOST[/PATH]",
+    help="Images from here are pulled before work that runs them starts here.",
+)
+@click.option(
     "--counters",
     type=COUNTERS,
     metavar="FILE",

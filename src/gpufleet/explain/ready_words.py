@@ -4,18 +4,26 @@ from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.pods.ready_times import ReadyTimes
 from gpufleet.explain.answer import ReadyRow
 from gpufleet.kube.codec.field_path import harmless
+from gpufleet.kube.codec.pod_images import images_of_pod
+from gpufleet.model.data import DataAsk
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.phrases import length, listed
 from gpufleet.model.pod import Pod
 
 
 def ready_row(facts: Facts, pod: Pod, node: NodeName) -> ReadyRow | None:
-    """The estimate for a pod on a node; None for a pod that names no data."""
-    asks = pod.shape.relations.data.asks
-    if not asks:
+    """The estimate for a pod on a node; None for a pod that names no data, and no large image."""
+    data = pod.shape.relations.data
+    if not data.read:
         return None
-    ready = ReadyTimes(facts.picture).of(asks, node)
+    ready = ReadyTimes(facts.picture).of(data.asks, node, _images(facts, pod))
     return ReadyRow(harmless(node), ready.image_s, ready.data_s, ready.load_s)
+
+
+def _images(facts: Facts, pod: Pod) -> tuple[DataAsk, ...]:
+    """Its large images; a pod that has a node is not weighed any more, so its object says them."""
+    entry = facts.pods.entries.get(pod.uid)
+    return pod.shape.relations.data.images or (() if entry is None else images_of_pod(entry.object))
 
 
 def ready_note(row: ReadyRow) -> str:

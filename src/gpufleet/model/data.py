@@ -60,13 +60,20 @@ class DataPolicy(enum.Enum):
 class DataNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     """All data that a pod reads, and what its absence means.
 
-    ``wait_us`` is how long a pod with the policy WAIT_UP_TO waits. ``cluster.pods.data_waits`` makes of it
-    one of the other two, so the engine knows only these.
+    ``images`` are large images of the pod that some node has: they count for how soon it is ready, and are
+    never required. ``wait_us`` is how long a pod with the policy WAIT_UP_TO waits.
+    ``cluster.pods.data_waits`` makes of it one of the other two, so the engine knows only these.
     """
 
     asks: tuple[DataAsk, ...] = ()
     policy: DataPolicy = DataPolicy.PREFER
     wait_us: int | None = None
+    images: tuple[DataAsk, ...] = ()
+
+    @property
+    def read(self) -> tuple[DataAsk, ...]:
+        """All that a node lacks or has of it."""
+        return (*self.asks, *self.images) if self.images else self.asks
 
 
 NO_DATA = DataNeeds()

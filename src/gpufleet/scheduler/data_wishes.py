@@ -1,6 +1,6 @@
-"""Tells nodes which models and datasets work will read that is to start there.
+"""Tells nodes which models and datasets work will read that is to start there, and which images it runs.
 
-    places that are kept, nodes that join for work -> names of data -> annotation of NodeData
+    places that are kept, nodes that join for work -> names of data and images -> annotation of NodeData
 
 A place is known before its pod can start: while it is reserved, while pods leave it, and while nodes join
 that were chosen for work. The copy takes that time and none of the GPUs'. A wrong guess costs bytes alone, so
@@ -21,8 +21,9 @@ from gpufleet.kube.client import Client
 from gpufleet.kube.codec.data_copies import data_copies
 from gpufleet.kube.codec.data_wishes import NO_WISH, DataWish, write_wish
 from gpufleet.kube.codec.lookup import Lookup
+from gpufleet.kube.codec.pod_images import images_of_pod
 from gpufleet.kube.kube_errors import KubeError
-from gpufleet.kube.objects.node_data import NodeData
+from gpufleet.kube.objects.node_data import IMAGE, NodeData
 from gpufleet.model.data import DataAsk
 from gpufleet.model.identifiers import NodeName
 
@@ -34,6 +35,9 @@ WRITES_A_TURN = 50
 """More nodes have their turn with the next one, so that a large reservation does not fill the API server."""
 
 PENDING = "Pending"
+Names = dict[str, dict[DataAsk, None]]
+"""Data or images by node, in an order."""
+
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -68,7 +72,7 @@ class DataWishes:
 
     def wanted(self, reports: Iterable[NodeData]) -> dict[str, DataWish]:
         """What each of these nodes is to have, by its name."""
-        stage = self._starting()
+        stage, images = self._starting()
         running, named = self._named()
         found = {}
         for report in reports:
@@ -76,16 +80,25 @@ class DataWishes:
             copies = data_copies(report)
             kept = {ask for ask in named if any(ask.is_of(one) for one in copies)}
             keep = sorted({*running.get(name, ()), *kept}, key=str)
-            found[name] = DataWish(tuple(stage.get(name, {})), tuple(keep))
+            lacking = [one for one in images.get(name, {}) if report.spec.pulls and not one.is_met_by(copies)]
+            found[name] = DataWish(
+                tuple(stage.get(name, {})) if report.spec.stages else (),
+                tuple(keep) if report.spec.stages else (),
+                tuple(str(one).removeprefix(f"{IMAGE}/") for one in lacking),
+            )
         return found
 
-    def _starting(self) -> dict[str, dict[DataAsk, None]]:
-        """What starts soon on each node, the work of the best right first."""
-        found: dict[str, dict[DataAsk, None]] = {}
+    def _starting(self) -> tuple[Names, Names]:
+        """What starts soon on each node, data and images, the work of the best right first."""
+        found: Names = {}
+        images: Names = {}
 
         def add(node: str, entry: Entry | None) -> None:
-            if entry is not None and _asks(entry):
+            if entry is None:
+                return
+            if _asks(entry):
                 found.setdefault(node, {}).update(dict.fromkeys(_asks(entry)))
+            images.setdefault(node, {}).update(dict.fromkeys(images_of_pod(entry.object)))
 
         places = [place for held in self.engine.kept_places() for place in held.places]
         places += [place for held in self.engine.reservations() for place in held.places]
@@ -98,7 +111,7 @@ class DataWishes:
         for entry in self.pods.entries.values():
             if _is_starting(entry):
                 add(_node_of(entry), entry)
-        return found
+        return found, images
 
     def _named(self) -> tuple[dict[str, set[DataAsk]], set[DataAsk]]:
         """What the pods of each node read, and what pods read that wait."""
@@ -116,7 +129,8 @@ class DataWishes:
         return running, waiting
 
     async def _write(self) -> None:
-        reports = {one.metadata.name: one for one in self.cluster.all(resources.NODE_DATA) if one.spec.stages}
+        reports = {one.metadata.name: one for one in self.cluster.all(resources.NODE_DATA)}
+        reports = {name: one for name, one in reports.items() if one.spec.stages or one.spec.pulls}
         if not reports:
             return
         left = WRITES_A_TURN

@@ -206,11 +206,11 @@ class Difference:
 
 def _ready(course: Course, running: dict[PodUid, Running]) -> Ready | None:
     """How long the slowest of these pods takes until it is ready; None where none names data."""
-    asks = {uid: course.meanings[uid].shape.relations.data.asks for uid in running}
-    reads = [uid for uid in running if asks[uid]]
+    needs = {uid: course.meanings[uid].shape.relations.data for uid in running}
+    reads = [uid for uid in running if needs[uid].read]
     if not reads:
         return None
-    every = [course.ready_times.of(asks[uid], running[uid].node) for uid in reads]
+    every = [course.ready_times.of(needs[uid].asks, running[uid].node, needs[uid].images) for uid in reads]
     return Ready(
         _slowest([one.image_s for one in every]),
         _slowest([one.data_s for one in every]),

@@ -12,6 +12,7 @@ from gpufleet.agent.data.data_folders import FoundData, read_folders
 from gpufleet.agent.data.node_data_writer import NodeDataWriter
 from gpufleet.agent.data.stager import LOOK_EVERY_S, Stager
 from gpufleet.agent.data.staging_cache import Lacking, StagingCache
+from gpufleet.agent.data.wishes import Wishes
 from gpufleet.kube.objects.node_data import DataEntry
 from gpufleet.model.data import DataAsk
 from tests.agent.api_world import AgentWorld, in_agent_world
@@ -66,8 +67,10 @@ class Staging:
         self.disk = Disk(world, StagingCache([self.store], self.folder, lambda: 0.0))
         rate = CopyRate(bytes_least=1)
         self.writer = NodeDataWriter(world.client, NODE, self.read, stages=True, copy_rate=rate)
-        self.stager = Stager(world.client, NODE, self.disk, self.writer.report_now, rate)
+        wishes = Wishes(world.client, NODE)
+        self.stager = Stager(wishes, world.client.clock, self.disk, self.writer.report_now, rate)
         world.start(self.writer.run())
+        world.start(wishes.run())
         world.start(self.stager.run())
 
     async def read(self) -> FoundData:

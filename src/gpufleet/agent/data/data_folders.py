@@ -49,7 +49,7 @@ _REVISION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})?")
 
 
 class FoundData(msgspec.Struct, frozen=True):
-    """What all folders hold, and how each of them is."""
+    """What all folders hold, and how each of them is; the images of the node may be added."""
 
     entries: tuple[DataEntry, ...] = ()
     folders: tuple[DataFolder, ...] = ()

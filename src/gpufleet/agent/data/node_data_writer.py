@@ -45,7 +45,7 @@ _ENTRY = msgspec.json.Encoder()
 class NodeDataWriter:
     """Keeps the object equal to the folders while ``run`` runs. ``read`` reads them, and may take its time;
     None where there are no folders. ``stages`` says that the agent copies what is wanted on the node,
-    and ``copy_rate`` knows how fast.
+    and ``copy_rate`` knows how fast; ``pulls`` and ``pull_rate`` say the same of images.
     """
 
     def __init__(
@@ -56,9 +56,13 @@ class NodeDataWriter:
         *,
         stages: bool = False,
         copy_rate: CopyRate | None = None,
+        pulls: bool = False,
+        pull_rate: CopyRate | None = None,
     ) -> None:
         self._stages = stages
         self._copy_rate = copy_rate or CopyRate()
+        self._pulls = pulls
+        self._pull_rate = pull_rate or CopyRate()
         self._changed = asyncio.Event()
         self.problem = ""
         """Why the report may be out of date; empty while it is as it should be."""
@@ -102,8 +106,13 @@ class NodeDataWriter:
 
     def _with_copies(self, spec: NodeDataSpec) -> NodeDataSpec:
         """The report with what it says of the agent's own copies."""
-        rate = self._copy_rate.bytes_per_s
-        return msgspec.structs.replace(spec, stages=self._stages, copy_bytes_per_s=rate)
+        return msgspec.structs.replace(
+            spec,
+            stages=self._stages,
+            copy_bytes_per_s=self._copy_rate.bytes_per_s,
+            pulls=self._pulls,
+            pull_bytes_per_s=self._pull_rate.bytes_per_s,
+        )
 
     async def _write_if_needed(self, wanted: NodeDataSpec) -> None:
         """Make the object equal to what the folders hold. Raises KubeError."""

@@ -12,23 +12,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import msgspec
-
 from gpufleet.agent.data.copy_rate import CopyRate
 from gpufleet.agent.data.staging_cache import Lacking
 from gpufleet.agent.data.staging_errors import CopyStoppedError
-from gpufleet.kube.client import Client
+from gpufleet.agent.data.wishes import Wishes
+from gpufleet.kube.clock import Clock
 from gpufleet.kube.codec.data_copies import copy_of
-from gpufleet.kube.codec.data_wishes import NO_WISH, read_wish
-from gpufleet.kube.listing import Selection
-from gpufleet.kube.mirror import Mirror
-from gpufleet.kube.mirror_changes import Change
-from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.kube.objects.node_data import DataEntry
-from gpufleet.kube.objects.structure import Structure
-from gpufleet.kube.resources import NODE_DATA
 from gpufleet.model.data import DataAsk
-from gpufleet.model.model_errors import InputError, WorldError
+from gpufleet.model.model_errors import WorldError
 
 LOG = logging.getLogger(__name__)
 LOOK_EVERY_S = 60.0
@@ -59,56 +51,33 @@ class StagingDisk(Protocol):
         ...
 
 
-class _NodeData(Structure, frozen=True):
-    metadata: Metadata
-
-
 class Stager:
     """Follows the wish while ``run`` runs. ``report`` is called when the cache has changed, and ``rate``
     told how fast copies came.
     """
 
     def __init__(
-        self, client: Client, node: str, disk: StagingDisk, report: Callable[[], None], rate: CopyRate
+        self,
+        wishes: Wishes,
+        clock: Clock,
+        disk: StagingDisk,
+        report: Callable[[], None],
+        rate: CopyRate,
     ) -> None:
         self.problem = ""
         """Why something that is wanted is not copied; empty where all is well."""
+        self._wishes = wishes
         self._disk = disk
-        self._node = node
         self._report = report
         self._rate = rate
-        self._wish = NO_WISH
         self._named: frozenset[DataAsk] = frozenset()
         self._news = asyncio.Event()
-        self._clock = client.clock
-        self._mirror = Mirror(
-            client,
-            NODE_DATA,
-            msgspec.json.Decoder(_NodeData),
-            self._changed,
-            optional=True,
-            selection=Selection(fields=f"metadata.name={node}"),
-        )
+        self._clock = clock
+        wishes.heard.append(self._news.set)
 
     async def run(self) -> None:
-        """Follow the wish until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._mirror.run())
-            group.create_task(self._keep())
-
-    def _changed(self, _: Change[_NodeData]) -> None:
-        found = self._mirror.get(self._node)
-        try:
-            wish = NO_WISH if found is None else read_wish(found.metadata.annotations)
-        except InputError as error:
-            LOG.warning("what shall be staged cannot be read", extra={"problem": str(error)})
-            wish = NO_WISH
-        if wish != self._wish:
-            self._wish = wish
-            self._news.set()
-
-    async def _keep(self) -> None:
-        await self._mirror.wait_listed()
+        """Copy what is wanted until cancelled."""
+        await self._wishes.wait_listed()
         while True:
             self._news.clear()
             problems = await self._turn()
@@ -119,7 +88,7 @@ class Stager:
 
     async def _turn(self) -> list[str]:
         """Copy what is wanted now. Returns what failed."""
-        wish = self._wish
+        wish = self._wishes.wish
         asks = (*wish.stage, *wish.keep)
         anew, self._named = frozenset(asks) - self._named, frozenset(asks)
         problems: list[str] = []
@@ -160,4 +129,4 @@ class Stager:
     def _is_wanted(self, one: DataEntry) -> bool:
         """Asked in the thread of a copy, which only reads."""
         copy = copy_of(one)
-        return any(ask.is_of(copy) for ask in self._wish.stage)
+        return any(ask.is_of(copy) for ask in self._wishes.wish.stage)

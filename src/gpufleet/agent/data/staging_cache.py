@@ -15,9 +15,7 @@ from gpufleet.agent.data.copying import Pace, copy_entry, digests_of, write_file
 from gpufleet.agent.data.data_folders import read_folders
 from gpufleet.agent.data.eviction import Room, StagedCopy, to_evict
 from gpufleet.agent.data.held_folder import HeldFolder
-from gpufleet.agent.data.sources.http_reader import HttpReader
-from gpufleet.agent.data.sources.offer import Offer, RemoteStore
-from gpufleet.agent.data.sources.remote_copying import copy_offer
+from gpufleet.agent.data.sources.offer import DataServer, Offer
 from gpufleet.agent.data.staged_names import STAGING, repository_name, staged_name
 from gpufleet.agent.data.staging_errors import NotCopiedError
 from gpufleet.kube.codec.data_copies import copy_of
@@ -48,7 +46,7 @@ class _Offered(msgspec.Struct, frozen=True):
     """What a server has of something, and when it said so."""
 
     offer: Offer
-    reader: HttpReader
+    server: DataServer
     at_s: float
 
 
@@ -68,7 +66,7 @@ class StagingCache:
         stores: Sequence[Path],
         cache: Path,
         now_s: Callable[[], float],
-        servers: Sequence[tuple[RemoteStore, HttpReader]] = (),
+        servers: Sequence[DataServer] = (),
     ) -> None:
         self.stores = tuple(stores)
         self.cache = cache
@@ -96,14 +94,14 @@ class StagingCache:
         for known in self._offered.values():
             if known.at_s > fresh_s and ask.is_of(copy_of(known.offer.entry)):
                 return known.offer.entry
-        for store, reader in self._servers:
+        for server in self._servers:
             try:
-                offer = store.find(ask)
+                offer = server.find(ask)
             except NotCopiedError as error:
-                problems[f"{ask} is not looked up in {store.address}: {error}"] = None
+                problems[f"{ask} is not looked up in {server.address}: {error}"] = None
                 continue
             if offer is not None:
-                self._offered[staged_name(offer.entry)] = _Offered(offer, reader, self._now_s())
+                self._offered[staged_name(offer.entry)] = _Offered(offer, server, self._now_s())
                 return offer.entry
         return None
 
@@ -166,7 +164,7 @@ class StagingCache:
             copy_entry(wanted, self.cache, counted)
             return copied
         with HeldFolder.at(self.cache) as cache:
-            copy_offer(offered.offer, offered.reader, cache, counted)
+            offered.server.bring(offered.offer, cache, counted)
         return copied
 
     def tidy(self, wanted: Sequence[DataEntry]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpufleet.agent.data.bandwidth import Bandwidth
-from gpufleet.agent.data.sources.http_reader import HttpReader
-from gpufleet.agent.data.sources.offer import RemoteStore
+from gpufleet.agent.data.sources.offer import DataServer
 from gpufleet.agent.data.staging_cache import Lacking, StagingCache
 from gpufleet.daemon.daemon_thread import in_daemon_thread
 from gpufleet.kube.clock import Clock
@@ -25,7 +24,7 @@ class ThreadedDisk:
         cache: Path,
         bytes_per_s: float,
         clock: Clock,
-        servers: Sequence[tuple[RemoteStore, HttpReader]] = (),
+        servers: Sequence[DataServer] = (),
     ) -> None:
         self._cache = StagingCache(stores, cache, lambda: clock.now().timestamp(), servers)
         self._bytes_per_s = bytes_per_s

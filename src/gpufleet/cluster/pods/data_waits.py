@@ -2,7 +2,7 @@
 
 A pod with ``gpufleet.io/data-policy: WaitUpTo=10m`` waits so long from when it was made, and never longer
 than the copy would take, so that it spends at most twice the better of the two. Of an unknown size it waits
-as long as it says. Until then its data is required, afterwards preferred.
+as long as it says. Until then its data is required, afterwards preferred. Images are only ever preferred.
 """
 
 import heapq
@@ -14,9 +14,12 @@ from gpufleet.cluster.engine_time import US_PER_S
 from gpufleet.cluster.pods.data_sizes import DataSizes
 from gpufleet.engine.state.data_copies import COPY_BYTES_PER_S
 from gpufleet.kube.codec.lookup import Lookup
-from gpufleet.model.data import DataAsk, DataPolicy
+from gpufleet.model.data import DataAsk, DataNeeds, DataPolicy
 from gpufleet.model.identifiers import PodUid
 from gpufleet.model.pod import Pod
+
+IMAGE_BYTES_LEAST = 1 << 30
+"""A smaller image is pulled in about a second, and makes no node better than another."""
 
 
 class DataWaits:
@@ -27,8 +30,14 @@ class DataWaits:
         self.now_us = now_us
         self._due: list[tuple[int, PodUid]] = []
 
-    def decided(self, pod: Pod) -> Pod:
-        """The pod with data that it requires or prefers."""
+    def decided(self, pod: Pod, images: tuple[DataAsk, ...] = ()) -> Pod:
+        """The pod with data that it requires or prefers, and with those of its images that are large.
+
+        An image that no node has is of an unknown size, so no node is better than another for it.
+        """
+        known = tuple(one for one in images if (self.sizes.largest(one) or 0) >= IMAGE_BYTES_LEAST)
+        if known:
+            pod = _with_data(pod, msgspec.structs.replace(pod.shape.relations.data, images=known))
         data = pod.shape.relations.data
         if data.policy is not DataPolicy.WAIT_UP_TO:
             return pod
@@ -38,8 +47,7 @@ class DataWaits:
             heapq.heappush(self._due, (until_us, pod.uid))
         policy = DataPolicy.REQUIRE if waits else DataPolicy.PREFER
         needs = msgspec.structs.replace(data, policy=policy, wait_us=None)
-        relations = msgspec.structs.replace(pod.shape.relations, data=needs)
-        return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, relations=relations))
+        return _with_data(pod, needs)
 
     def take_due(self) -> list[PodUid]:
         """The pods whose wait is over since this was asked; some of them may be gone."""
@@ -57,6 +65,11 @@ class DataWaits:
                 return _WITHOUT_END
             size += of_one
         return size * US_PER_S // COPY_BYTES_PER_S
+
+
+def _with_data(pod: Pod, data: DataNeeds) -> Pod:
+    relations = msgspec.structs.replace(pod.shape.relations, data=data)
+    return msgspec.structs.replace(pod, shape=msgspec.structs.replace(pod.shape, relations=relations))
 
 
 _WITHOUT_END = 1 << 62

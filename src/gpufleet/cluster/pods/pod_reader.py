@@ -26,6 +26,7 @@ from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.grant import granted_devices, read_grant
 from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_pod
+from gpufleet.kube.codec.pod_images import images_of_pod
 from gpufleet.kube.codec.queues import read_queue
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
@@ -141,7 +142,7 @@ class PodReader:
             queues=self.queues.of_namespace(pod.metadata.namespace),
             preemptible=_may_be_evicted(pod, lookup),
         )
-        found = self.data_waits.decided(with_claims(found, claims) if claims else found)
+        found = self.data_waits.decided(with_claims(found, claims) if claims else found, images_of_pod(pod))
         return with_chosen_nodes(found) if isinstance(read_chosen_nodes(pod), NodesComing) else found
 
     def read_placed(self, pod: Pod) -> Placed:

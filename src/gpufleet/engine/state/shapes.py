@@ -252,7 +252,7 @@ def asks_anything(shape: Shape) -> bool:
         or relations.preferred
         or relations.spread
         or relations.device_claims
-        or relations.data.asks
+        or relations.data.read
         or volumes.attachments
         or volumes.exclusive
         or volumes.unbound

@@ -10,6 +10,7 @@ import msgspec
 
 from gpufleet.kube import keys
 from gpufleet.kube.codec.data_needs import read_ask
+from gpufleet.kube.meanings.image_names import whole_image_name
 from gpufleet.model.data import DataAsk
 from gpufleet.model.model_errors import InputError
 
@@ -21,15 +22,19 @@ LENGTH_MAX = 64 << 10
 
 
 class DataWish(msgspec.Struct, frozen=True):
-    """``stage`` is to be copied to the node, the first first; what ``keep`` names stays there."""
+    """``stage`` is to be copied to the node, the first first; what ``keep`` names stays there. ``images``, by
+    their whole names, are to be pulled.
+    """
 
     stage: tuple[DataAsk, ...] = ()
     keep: tuple[DataAsk, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 class _Written(msgspec.Struct, frozen=True, omit_defaults=True):
     stage: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 NO_WISH = DataWish()
@@ -41,7 +46,7 @@ def write_wish(wish: DataWish) -> str:
     """The annotation; "" for a node of which nothing is wanted."""
     if wish == NO_WISH:
         return ""
-    return _ENCODER.encode(_Written(_names(wish.stage), _names(wish.keep))).decode()
+    return _ENCODER.encode(_Written(_names(wish.stage), _names(wish.keep), wish.images[:NAMES_MAX])).decode()
 
 
 def read_wish(annotations: Mapping[str, str]) -> DataWish:
@@ -59,7 +64,8 @@ def read_wish(annotations: Mapping[str, str]) -> DataWish:
         raise InputError(
             str(error), field=field, value=text[:80], expected="what the scheduler writes"
         ) from error
-    return DataWish(_asks(found.stage, field), _asks(found.keep, field))
+    images = tuple(_image(one, field) for one in found.images)[:NAMES_MAX]
+    return DataWish(_asks(found.stage, field), _asks(found.keep, field), images)
 
 
 def _names(asks: Iterable[DataAsk]) -> tuple[str, ...]:
@@ -68,3 +74,12 @@ def _names(asks: Iterable[DataAsk]) -> tuple[str, ...]:
 
 def _asks(names: Iterable[str], field: str) -> tuple[DataAsk, ...]:
     return tuple(read_ask(one, field) for one in names)[:NAMES_MAX]
+
+
+def _image(name: str, field: str) -> str:
+    """A name of an image that is whole. Raises InputError."""
+    whole = whole_image_name(name)
+    if whole is None or name not in (whole[0], f"{whole[0]}@{whole[1]}"):
+        expected = "HOST/NAME:TAG, or HOST/NAME@sha256:DIGEST"
+        raise InputError("not a whole name of an image", field=field, value=name[:80], expected=expected)
+    return name

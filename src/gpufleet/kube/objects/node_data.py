@@ -16,10 +16,12 @@ from gpufleet.kube.resources import NODE_DATA
 MODEL = "model"
 DATASET = "dataset"
 DATA_KINDS = (MODEL, DATASET)
+IMAGE = "image"
+"""An image of the container runtime: a kind of entry, and nothing that a pod names as data."""
 
 
 class DataEntry(Structure, frozen=True):
-    """One revision of a model or a dataset in a folder.
+    """One revision of a model or a dataset in a folder, or an image, which has no folder.
 
     ``branches`` are those of the hub that pointed to the revision when it was copied. ``size_bytes`` is what
     is there, also of a copy that is not ``complete``.
@@ -47,7 +49,8 @@ class NodeDataSpec(Structure, frozen=True):
     """The report: entries with the largest first, and how many smaller ones are left out.
 
     ``stages`` says that the agent copies what the annotation ``gpufleet.io/data-wanted`` names,
-    ``copy_bytes_per_s`` how fast it did so, None before its first copy.
+    ``copy_bytes_per_s`` how fast it did so, None before its first copy. ``pulls`` and ``pull_bytes_per_s``
+    say the same of images.
     """
 
     entries: tuple[DataEntry, ...] = ()
@@ -55,6 +58,8 @@ class NodeDataSpec(Structure, frozen=True):
     folders: tuple[DataFolder, ...] = ()
     stages: bool = False
     copy_bytes_per_s: int | None = None
+    pulls: bool = False
+    pull_bytes_per_s: int | None = None
 
 
 class NodeData(Structure, frozen=True):
@@ -70,6 +75,8 @@ class _WrittenSpec(msgspec.Struct, frozen=True, rename="camel"):
     folders: tuple[DataFolder, ...]
     stages: bool
     copy_bytes_per_s: int | None
+    pulls: bool
+    pull_bytes_per_s: int | None
 
 
 _DECODER = msgspec.json.Decoder(NodeData)
@@ -82,7 +89,15 @@ def encode_node_data(
 
     An empty list is written too: it says that there are none.
     """
-    written = _WrittenSpec(spec.entries, spec.omitted, spec.folders, spec.stages, spec.copy_bytes_per_s)
+    written = _WrittenSpec(
+        spec.entries,
+        spec.omitted,
+        spec.folders,
+        spec.stages,
+        spec.copy_bytes_per_s,
+        spec.pulls,
+        spec.pull_bytes_per_s,
+    )
     return encode_report(NODE_DATA, name, written, resource_version, owner)
 
 

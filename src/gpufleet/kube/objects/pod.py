@@ -99,8 +99,9 @@ class RestartRule(Structure, frozen=True):
 class Container(Structure, frozen=True):
     """A container or init container; an init container that restarts always is a sidecar.
 
-    The image is kept where its name may tell of CUDA. Of command, arguments and variables only which model a
-    known server loads is kept, as the shortest command that says so.
+    The image is kept where its name may tell of CUDA, or where the container asks for devices. Of command,
+    arguments and variables only which model a known server loads is kept, as the shortest command that says
+    so.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Container(Structure, frozen=True):
             keep(self, "command", started_with(model) if model else ())
             keep(self, "args", ())
         # Images and variables differ between pods that are alike in all else.
-        if self.image and not _may_name_cuda(self.image):
+        if self.image and not (self.asks_for_devices or _may_name_cuda(self.image)):
             keep(self, "image", "")
         if self.env:
             keep(self, "env", tuple(one for one in self.env if one.name in keys.CUDA_VARIABLES))
@@ -142,6 +143,11 @@ class Container(Structure, frozen=True):
     def model(self) -> str:
         """The model that it reads, as ORG/NAME or ORG/NAME@REVISION; "" where none is known."""
         return model_told(self.command, "", {}) if self.command else ""
+
+    @property
+    def asks_for_devices(self) -> bool:
+        """True if it asks for a resource of a vendor: these have a domain and a slash."""
+        return any("/" in name for name in self.resources.limits)
 
     @property
     def restartable(self) -> bool:
@@ -250,8 +256,14 @@ class InTreeDisk(Structure, frozen=True):
     read_only: bool = False
 
 
+class ImageSource(Structure, frozen=True):
+    """A volume that is the content of an image or of an artifact in a registry."""
+
+    reference: str = ""
+
+
 class Volume(Structure, frozen=True):
-    """A volume of the pod, if it is of a kind that decides where the pod may run."""
+    """A volume of the pod, if it is of a kind that decides where the pod may run, or how soon it is ready."""
 
     name: str
     persistent_volume_claim: ClaimSource | None = None
@@ -260,6 +272,7 @@ class Volume(Structure, frozen=True):
     aws_elastic_block_store: InTreeDisk | None = None
     azure_disk: InTreeDisk | None = None
     cinder: InTreeDisk | None = None
+    image: ImageSource | None = None
 
     @property
     def decides(self) -> bool:
@@ -355,7 +368,7 @@ class PodSpec(Structure, frozen=True):
         if self.topology_spread_constraints:
             keep(self, "topology_spread_constraints", _SPREAD.one(self.topology_spread_constraints))
         if self.volumes:
-            keep(self, "volumes", tuple(volume for volume in self.volumes if volume.decides))
+            keep(self, "volumes", tuple(one for one in self.volumes if one.decides or one.image is not None))
 
 
 class PodCondition(Structure, frozen=True):

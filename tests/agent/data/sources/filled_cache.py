@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpufleet.agent.data.sources.store_address import remote_store
+from gpufleet.agent.data.sources.servers import Server
 from gpufleet.agent.data.staging_cache import StagingCache
 from gpufleet.model.data import DataAsk
 from tests.agent.data.test_copying import content, whole
@@ -13,7 +13,7 @@ from tests.agent.data.test_copying import content, whole
 def cache_of(folder: Path, *stores: str, allowed: tuple[str, ...] = ()) -> StagingCache:
     """An empty cache with these servers as stores."""
     folder.mkdir(exist_ok=True)
-    return StagingCache([], folder, lambda: 1000.0, [remote_store(one, allowed) for one in stores])
+    return StagingCache([], folder, lambda: 1000.0, [Server(one, allowed) for one in stores])
 
 
 def bring(cache: StagingCache, *names: str) -> list[str]:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, unquote
 
 import pytest
 
@@ -25,9 +25,9 @@ def bucket(server: HttpStore, objects: Mapping[str, bytes], etag: str = "") -> N
     server.put("/bucket", objects)
 
     def listed(target: str, _: Mapping[str, str]) -> Answer:
-        path, _, query = target.partition("?")
+        path, query = target.split("?") if "?" in target else (target, "")
         if not query:
-            found = server.files.get(parse_qs(f"p={path}")["p"][0].replace("+", " "))
+            found = server.files.get(unquote(path))
             return (404, {}, b"") if found is None else (200, {}, found)
         asked = parse_qs(query)
         keys = sorted(key for key in objects if key.startswith(asked["prefix"][0]))

@@ -6,11 +6,13 @@ and a file without a checksum is not offered. ``remote_copying`` brings the file
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
 from gpufleet.agent.data.data_folders import MARK
+from gpufleet.agent.data.held_folder import HeldFolder
 from gpufleet.agent.data.staging_errors import NotCopiedError
 from gpufleet.kube.objects.node_data import DATA_KINDS, DataEntry
 from gpufleet.model.data import DataAsk
@@ -91,13 +93,21 @@ class Offer(msgspec.Struct, frozen=True):
     is_hub: bool = False
 
 
-class RemoteStore(Protocol):
+class Catalogue(Protocol):
     """A store that is asked by name."""
 
     address: str
 
     def find(self, ask: DataAsk) -> Offer | None:
         """What the store has of it; None where it has nothing. Raises NotCopiedError."""
+        ...
+
+
+class DataServer(Catalogue, Protocol):
+    """A store that brings what it has, too."""
+
+    def bring(self, offer: Offer, cache: HeldFolder, pace: Callable[[int], None]) -> None:
+        """Copy all files into a cache. Raises NotCopiedError, CopyStoppedError and OSError."""
         ...
 
 

@@ -2,20 +2,12 @@
 
 ``https://HOST/PATH`` is a tree of files, ``s3+https://ENDPOINT/BUCKET/PREFIX`` a bucket, ``hf+https://HOST``
 a hub and ``oci+https://HOST/PREFIX`` a registry; each also with ``http``. These and what ``--data-redirect``
-allows are all the servers that an agent ever asks for data.
+allows are all the servers that an agent ever asks for data. ``servers`` asks them.
 """
 
-import ssl
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gpufleet.agent.data.sources.bucket import Bucket
-from gpufleet.agent.data.sources.file_tree import FileTree
-from gpufleet.agent.data.sources.http_reader import HttpReader
-from gpufleet.agent.data.sources.hub import Hub
-from gpufleet.agent.data.sources.offer import RemoteStore
-from gpufleet.agent.data.sources.registry import Registry
 from gpufleet.model.model_errors import InputError
 
 TREE, S3, HUB, OCI = "", "s3", "hf", "oci"
@@ -29,25 +21,15 @@ def is_address(store: str) -> bool:
     return "://" in store
 
 
-def remote_store(
-    store: str, allowed: Sequence[str], tls: ssl.SSLContext | None = None, field: str = "--data-store"
-) -> tuple[RemoteStore, HttpReader]:
-    """The store at an address, and what reads from it. Raises InputError."""
+def checked_server(store: str, field: str = "--data-store") -> tuple[str, str]:
+    """The kind of a server, and its address without a slash at the end. Raises InputError."""
     kind, _, rest = store.rpartition("+")
     base = checked_origin(rest.rstrip("/"), field, store)
     if kind not in KINDS:
         raise InputError("not a kind of store", field=field, value=store, expected=EXPECTED)
-    reader = HttpReader(base, allowed, tls)
-    path = urlsplit(base).path.strip("/")
-    origin = base.removesuffix(urlsplit(base).path)
-    if kind == S3:
-        bucket, _, prefix = path.partition("/")
-        if not bucket:
-            raise InputError("no bucket", field=field, value=store, expected="s3+https://ENDPOINT/BUCKET")
-        return Bucket(f"{origin}/{bucket}", f"{prefix}/" if prefix else "", reader), reader
-    if kind == OCI:
-        return Registry(origin, f"{path.lower()}/" if path else "", reader), reader
-    return (Hub(base, reader) if kind == HUB else FileTree(base, reader)), reader
+    if kind == S3 and not urlsplit(base).path:
+        raise InputError("no bucket", field=field, value=store, expected="s3+https://ENDPOINT/BUCKET")
+    return kind, base
 
 
 def checked_origin(address: str, field: str, value: str) -> str:

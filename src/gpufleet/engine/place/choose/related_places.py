@@ -103,7 +103,7 @@ class RelatedPlaces:
         """The nodes in groups, the best first; inside a group the policy chooses."""
         groups = self._by_preference(row, nodes)
         shape = self.pods.pod_at(row).shape
-        if not shape.relations.data.asks:
+        if not shape.relations.data.read:
             return groups
         return [part for group in groups for part in self._nearest_data_first(shape, group, slot)]
 
@@ -114,7 +114,7 @@ class RelatedPlaces:
         nodes that are ready first.
         """
         fleet = self.neighbours.fleet
-        ready_ms = fleet.data.ready_ms(shape.relations.data.asks, fleet.row_count)
+        ready_ms = fleet.data.ready_ms(shape.relations.data.read, fleet.row_count)
         wait_ms = np.minimum(ready_ms[nodes], EXCHANGE_MS)
         if wait_ms.min() == wait_ms.max():
             return [nodes]
