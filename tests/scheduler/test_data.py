@@ -84,7 +84,7 @@ def test_a_servers_command_line_and_a_claim_lead_to_the_node_with_the_model() ->
 
 def test_data_that_cannot_be_understood_harms_nothing_else() -> None:
     async def story(world: World) -> None:
-        reported(world, "a", kind="image")
+        reported(world, "a", kind="program")
         reported(world, "b", bytes=-1)
         reported(world, "c", complete="perhaps")
         world.pod("plain")

@@ -20,5 +20,5 @@ def images_of_pod(pod: Pod) -> tuple[DataAsk, ...]:
         *(one.image for one in (*spec.init_containers, *spec.containers) if one.asks_for_devices),
         *(one.image.reference for one in spec.volumes if one.image is not None),
     ]
-    found = (whole_image_name(one) for one in dict.fromkeys(written))
+    found = dict.fromkeys(whole_image_name(one) for one in written)
     return tuple(DataAsk(f"{IMAGE}/{one[0]}", one[1]) for one in found if one is not None)[:IMAGES_MAX]
