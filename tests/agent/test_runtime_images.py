@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -52,7 +52,7 @@ def with_runtime(folder: Path, story: Callable[[SmallRuntime, RuntimeImages], Aw
 
     async def run() -> Value:
         runtime, server = SmallRuntime(), grpc.aio.server()
-        calls = {
+        calls: dict[str, tuple[Any, Any]] = {
             "ListImages": (runtime.list, api.ListImagesRequest),
             "PullImage": (runtime.pull, api.PullImageRequest),
         }

@@ -108,6 +108,8 @@ def at(values: dict[str, Any], name: str) -> object:
         ("agent.data.cache", "/var/lib", "not"),
         ("agent.data.cache", "models", "pattern"),
         ("agent.data.copyMibPerS", 0, "minimum"),
+        ("agent.data.images", {"socket": "/etc"}, "pattern"),
+        ("agent.data.images", {"registries": ["https://host"]}, "pattern"),
         ("agent.sharing.readFrom", "file", "api"),
         ("agent.sharing.nvidiaConfigMaps", ["time-slicing-config"], "pattern"),
         ("image.digest", "sha256:123", "pattern"),

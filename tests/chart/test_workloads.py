@@ -199,6 +199,19 @@ def test_servers_of_data_are_options_and_ports_and_no_mounts(default: list[Objec
     assert [one["port"] for one in agent["spec"]["egress"][1]["ports"]] == [443, 5000, 53, 53]
 
 
+def test_images_are_known_by_the_runtimes_socket_alone(default: list[Object]) -> None:
+    (plain,) = agent_pod(default)["containers"]
+    images = {"socket": "/run/containerd/containerd.sock", "registries": ["registry.example/team"]}
+    pod = agent_pod(rendered({"agent.data": {"images": images}}))
+    (container,) = pod["containers"]
+    assert set(container["args"]) - set(plain["args"]) == {
+        "--runtime-socket=/run/containerd/containerd.sock",
+        "--pull-registry=registry.example/team",
+    }
+    (volume,) = [its for its in pod["volumes"] if its["name"] == "runtime-socket"]
+    assert volume["hostPath"] == {"path": images["socket"], "type": "Socket"}
+
+
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
     for objects in (default, full):
         for spec in pod_specs(objects).values():

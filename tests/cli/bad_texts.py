@@ -283,6 +283,7 @@ TEXTS: dict[str, Bad] = {
     "agent --dra-cards": Bad(("0,,1", "none,all", "")),
     "agent --data-store": Bad(("models", "ftp://host.example", "s3+https://host.example")),
     "agent --data-redirect": Bad(("cdn.example", "https://user@cdn.example")),
+    "agent --pull-registry": Bad(("Registry.Example", "https://host.example"), "--runtime-socket /run/s"),
     "agent --pod-label": ANY,
     "simulate-gpu --name": Bad(("", "Local", "a/b", "x" * 41)),
     "simulate-gpu --gpu": ANY,
