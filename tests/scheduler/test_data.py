@@ -98,3 +98,26 @@ def test_data_that_cannot_be_understood_harms_nothing_else() -> None:
         assert "gpufleet.io/data" in world.why("malformed")
 
     in_world(story)
+
+
+def test_pods_go_where_their_large_image_is_and_never_wait_for_it() -> None:
+    async def story(world: World) -> None:
+        for name in ("a", "b"):
+            world.node(name, gpus=1)
+        await world.settle()
+        served = {"name": "main", "image": "org/big:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        image = {"kind": "image", "folder": "", "bytes": 12 * 10**9}
+        world.data("b", "docker.io/org/big:1", **image)
+        await world.settle(1)
+        requires = {**REQUIRES, "gpufleet.io/data": "model/org/llama"}
+        for name in ("first", "second"):
+            world.pod(name, containers=[served])
+            await world.settle()
+        assert [world.node_of(name) for name in ("first", "second")] == ["b", "a"]
+        world.delete("second")
+        world.data("a", "org/llama")
+        world.pod("third", containers=[served], annotations=requires)
+        await world.settle()
+        assert world.node_of("third") == "a"
+
+    in_world(story)

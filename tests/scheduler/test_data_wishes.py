@@ -83,3 +83,34 @@ def test_a_node_whose_agent_stages_nothing_is_told_nothing() -> None:
         assert wish(world, "a") == {}
 
     in_world(story)
+
+
+def test_a_node_that_pulls_is_told_the_images_that_it_lacks() -> None:
+    async def story(world: World) -> None:
+        world.node("a", gpus=1)
+        there = {"kind": "image", "name": "docker.io/org/there:1", "bytes": 2 * 10**9, "complete": True}
+        world.add(
+            {
+                "apiVersion": "gpufleet.io/v1alpha1",
+                "kind": "NodeData",
+                "metadata": {"name": "a"},
+                "spec": {"entries": [{**there, "folder": ""}], "pulls": True},
+            }
+        )
+        await world.settle()
+        world.pod("low", terminationGracePeriodSeconds=120)
+        await world.settle()
+        runs(world, "low")
+        served = {"name": "main", "image": "org/new:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        containers = [served, {"name": "small", "image": "org/small"}]
+        volumes = [
+            {"name": "model", "image": {"reference": "registry.example/m:1"}},
+            {"name": "old", "image": {"reference": "org/there:1"}},
+        ]
+        world.pod("high", priority=10, annotations=READS, containers=containers, volumes=volumes)
+        await world.settle(30)
+        assert not world.node_of("high")
+        # Its agent pulls, and stages no data.
+        assert wish(world, "a") == {"images": ["docker.io/org/new:1", "registry.example/m:1"]}
+
+    in_world(story)
