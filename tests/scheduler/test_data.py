@@ -106,7 +106,7 @@ def test_pods_go_where_their_large_image_is_and_never_wait_for_it() -> None:
             world.node(name, gpus=1)
         await world.settle()
         served = {"name": "main", "image": "org/big:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-        image = {"kind": "image", "folder": "", "bytes": 12 * 10**9}
+        image: dict[str, Any] = {"kind": "image", "folder": "", "bytes": 12 * 10**9}
         world.data("b", "docker.io/org/big:1", **image)
         await world.settle(1)
         requires = {**REQUIRES, "gpufleet.io/data": "model/org/llama"}

@@ -40,6 +40,7 @@ from gpufleet.agent.kubelet.process_owners import pod_of
 from gpufleet.agent.kubelet.runtime_images import RuntimeImages
 from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.labels.publisher import LabelPublisher
+from gpufleet.agent.labels.storage import storage_labels
 from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.mig.card_driver import ThreadedCardDriver
 from gpufleet.agent.mig.change_records import ChangesOnDisk
@@ -188,6 +189,8 @@ class Agent:
             self.client.jitter,
             namespace=self.settings.namespace,
             machine_file=self.settings.machine_type_file,
+            # A simulated machine has no disks.
+            storage=storage_labels if self.access.machine is None else dict,
             discovery=self.sharing.source.discovery,
         )
         return [

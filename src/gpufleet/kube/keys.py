@@ -28,6 +28,10 @@ DATA_SIZE = "gpufleet.io/data-size"
 DATA_POLICY = "gpufleet.io/data-policy"
 # On NodeData: which models and datasets shall be copied to the node, and which stay there.
 DATA_WANTED = "gpufleet.io/data-wanted"
+# Labels of nodes: NVMe disks of their own, their size together, and how GPUs read from storage directly.
+NVME_DISKS = "gpufleet.io/nvme-disks"
+NVME_GIB = "gpufleet.io/nvme-gib"
+GPUDIRECT_STORAGE = "gpufleet.io/gpudirect-storage"
 # On a pod of KServe: from where its storage initializer copies the model.
 KSERVE_SOURCE = "internal.serving.kserve.io/storage-initializer-sourceuri"
 # Begin and end of the label by which a pod names a dataset of Fluid, and the begin of the label by which a

@@ -1,6 +1,7 @@
 """The node's labels: what its GPUs are, under the names that each vendor's own labeller gives.
 
 ``nvidia``, ``amd`` and ``intel`` make them from ``NodeGpus``, each purely; ``values`` makes texts valid.
+``storage`` adds the disks of the node.
 ``publisher`` keeps them in the cluster: through ``node_feature`` where Node Feature Discovery is
 installed, else ``on_node``.
 """

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class LabelPublisher:
     """Writes this node's labels. ``problem`` says why it cannot, "" while it can.
 
     ``namespace`` is where its NodeFeature is kept, ``machine_file`` has the name of the machine's type.
+    ``storage`` makes the labels of its disks.
     ``discovery`` is what the configuration of the device plugin says of labels, and goes before: whether
     one tells when they were made, how often to look after them, and the file of the machine's type.
     """
@@ -58,6 +59,7 @@ class LabelPublisher:
         *,
         namespace: str,
         machine_file: Path | None = None,
+        storage: Callable[[], Labels] = dict,
         discovery: Topic[Discovery | None] | None = None,
     ) -> None:
         self.gpus = gpus
@@ -65,6 +67,7 @@ class LabelPublisher:
         self.jitter = jitter
         self.namespace = namespace
         self.machine_file = machine_file
+        self.storage = storage
         self.discovery: Topic[Discovery | None] = discovery or Topic(None)
         self.problem = ""
 
@@ -116,6 +119,9 @@ class LabelPublisher:
     def _wanted(self, known: NodeGpus, before: Labels) -> Labels:
         """The labels of the vendors that answer, and those that the others had while something is wrong."""
         wanted = node_labels(known, machine_type(self._machine_file()))
+        if wanted:
+            # Of a node without GPUs nobody asks here.
+            wanted.update(self.storage())
         if not known.problems:
             return wanted
         answering = {driver.vendor for driver in known.drivers}
