@@ -85,7 +85,7 @@ class NodeDisk:
     async def note_named(self, asks: Sequence[DataAsk], anew: frozenset[DataAsk]) -> None:
         """Nothing leaves here."""
 
-    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:  # noqa: ARG002
+    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk] | None) -> list[DataEntry]:  # noqa: ARG002
         """There is room for all models."""
         return []
 

@@ -38,7 +38,7 @@ class Disk:
         """What work names."""
         self.cache.note_named(asks, anew)
 
-    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk] | None) -> list[DataEntry]:
         """What leaves."""
         return self.cache.make_room(wanted, asks)
 

@@ -86,6 +86,14 @@ def test_what_was_not_named_for_the_longest_time_leaves_and_what_is_named_stays(
     assert kept.names() == [("own/set", "v1")]
 
 
+def test_where_all_is_to_stay_nothing_leaves(kept: Kept) -> None:
+    kept.bring(QWEN)
+    kept.free_bytes = 16_500
+    with pytest.raises(NotCopiedError, match="has no room"):
+        kept.cache.make_room(DataEntry("model", "more", 9000, True, "/store/more"), None)
+    assert kept.names() == [("Qwen/Qwen3-8B", NEW)]
+
+
 def test_a_revision_leaves_the_blobs_that_another_one_has(kept: Kept) -> None:
     kept.bring(DataAsk("model/Qwen/Qwen3-8B", OLD))
     kept.now_s += 100

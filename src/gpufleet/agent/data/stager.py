@@ -38,8 +38,8 @@ class StagingDisk(Protocol):
         """What work names."""
         ...
 
-    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
-        """What was removed for it. Raises NotCopiedError."""
+    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk] | None) -> list[DataEntry]:
+        """What was removed for it; with None everything stays. Raises NotCopiedError."""
         ...
 
     async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> int:
@@ -100,13 +100,13 @@ class Stager:
             return [f"the cache of models and datasets is not looked after: {error}"]
         problems += lacking.problems
         for one in lacking.entries:
-            problem = await self._bring(one, asks)
+            problem = await self._bring(one, None if wish.keep_all else asks)
             problems += [problem] if problem else []
             if self._news.is_set():
                 break
         return problems
 
-    async def _bring(self, one: DataEntry, asks: Sequence[DataAsk]) -> str:
+    async def _bring(self, one: DataEntry, asks: Sequence[DataAsk] | None) -> str:
         """Make room for a copy, and make it. Returns what failed, "" for nothing."""
         extra = {"data": f"{one.kind}/{one.name}", "revision": one.revision, "bytes": one.size_bytes}
         began_s = self._clock.monotonic_s()

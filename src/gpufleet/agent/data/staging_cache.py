@@ -119,8 +119,11 @@ class StagingCache:
             if uses != known:
                 _write_uses(staging, uses)
 
-    def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
-        """Remove copies of the least worth until there is room. Raises NotCopiedError where there is none."""
+    def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk] | None) -> list[DataEntry]:
+        """Remove copies of the least worth until there is room, none that ``asks`` names, and none for None.
+
+        Raises NotCopiedError where there is no room.
+        """
         with HeldFolder.at(self.cache) as cache, cache.made(STAGING) as staging:
             uses = _read_uses(staging)
             staged = [
@@ -130,7 +133,7 @@ class StagingCache:
             ]
             chosen = to_evict(
                 staged,
-                lambda entry: any(ask.is_of(copy_of(entry)) for ask in asks),
+                lambda entry: asks is None or any(ask.is_of(copy_of(entry)) for ask in asks),
                 self._room(),
                 wanted.size_bytes,
                 self._now_s(),

@@ -38,7 +38,7 @@ class ThreadedDisk:
         """What work names."""
         await in_daemon_thread(lambda: self._cache.note_named(asks, anew))
 
-    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk]) -> list[DataEntry]:
+    async def make_room(self, wanted: DataEntry, asks: Sequence[DataAsk] | None) -> list[DataEntry]:
         """What was removed for it. Raises NotCopiedError."""
         return await in_daemon_thread(lambda: self._cache.make_room(wanted, asks))
 

@@ -17,24 +17,29 @@ from gpufleet.model.model_errors import InputError
 NAMES_MAX = 32
 """Names of each list: more than starts on a node at once, and it bounds the annotation."""
 
-LENGTH_MAX = 64 << 10
+KEEP_MAX = 128
+"""Names that stay; where more do, all that is on the node stays, so that none of them is left out."""
+
+LENGTH_MAX = 128 << 10
 """What is read of the annotation at most."""
 
 
 class DataWish(msgspec.Struct, frozen=True):
     """``stage`` is to be copied to the node, the first first; what ``keep`` names stays there. ``images``, by
-    their whole names, are to be pulled.
+    their whole names, are to be pulled. ``keep_all`` says that more is to stay than is named.
     """
 
     stage: tuple[DataAsk, ...] = ()
     keep: tuple[DataAsk, ...] = ()
     images: tuple[str, ...] = ()
+    keep_all: bool = False
 
 
 class _Written(msgspec.Struct, frozen=True, omit_defaults=True):
     stage: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    keep_all: bool = False
 
 
 NO_WISH = DataWish()
@@ -46,7 +51,10 @@ def write_wish(wish: DataWish) -> str:
     """The annotation; "" for a node of which nothing is wanted."""
     if wish == NO_WISH:
         return ""
-    return _ENCODER.encode(_Written(_names(wish.stage), _names(wish.keep), wish.images[:NAMES_MAX])).decode()
+    keep = tuple(dict.fromkeys(str(one) for one in wish.keep))
+    keep_all = wish.keep_all or len(keep) > KEEP_MAX
+    written = _Written(_names(wish.stage), keep[:KEEP_MAX], wish.images[:NAMES_MAX], keep_all)
+    return _ENCODER.encode(written).decode()
 
 
 def read_wish(annotations: Mapping[str, str]) -> DataWish:
@@ -65,7 +73,9 @@ def read_wish(annotations: Mapping[str, str]) -> DataWish:
             str(error), field=field, value=text[:80], expected="what the scheduler writes"
         ) from error
     images = tuple(_image(one, field) for one in found.images)[:NAMES_MAX]
-    return DataWish(_asks(found.stage, field), _asks(found.keep, field), images)
+    keep = tuple(read_ask(one, field) for one in found.keep)
+    keep_all = found.keep_all or len(keep) > KEEP_MAX
+    return DataWish(_asks(found.stage, field), keep[:KEEP_MAX], images, keep_all)
 
 
 def _names(asks: Iterable[DataAsk]) -> tuple[str, ...]:
