@@ -120,7 +120,7 @@ class LabelPublisher:
         """The labels of the vendors that answer, and those that the others had while something is wrong."""
         wanted = node_labels(known, machine_type(self._machine_file()))
         if wanted:
-            # Of a node without GPUs nobody asks here.
+            # Disks of a node without GPUs are no matter of ours.
             wanted.update(self.storage())
         if not known.problems:
             return wanted

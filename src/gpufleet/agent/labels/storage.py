@@ -29,6 +29,7 @@ DRIVER_SETTINGS = ("RMForceStaticBar1=1", "RmForceDisableIomapWC=1")
 """What the driver must be loaded with on x86 machines for transfers between PCI devices."""
 
 _FILE_BYTES_MAX = 4096
+"""These files of the kernel have a line or two, and the driver's settings fewer than a hundred."""
 _DISK = re.compile(r"nvme[0-9]+n[0-9]+")
 _OPEN_DRIVER = re.compile(r"Open Kernel Module.*?\s([0-9]+)\.[0-9.]+\s")
 _RELEASE = re.compile(r"([0-9]+)\.([0-9]+)")

@@ -1,7 +1,7 @@
 """The file SHA256SUMS, as the program sha256sum writes it: a digest and a path on each line.
 
-A tree of files has no list of its own that says sizes and digests alike on every server, so whoever fills a
-store makes one with ``sha256sum``; the folder's last file, so that a list stands for a whole folder.
+A tree of files on a web server has no list of its own that says digests, so the store's files are listed once
+by ``sha256sum``. The list names the files of one model or dataset, with their paths below its own folder.
 """
 
 import re

@@ -89,7 +89,7 @@ class Hub:
         try:
             return self._reader.small(api)
         except RefusedError as error:
-            # The hub's answer for repositories that are not there, or not for everybody.
+            # The hub's answer for repositories that are not there, and for those that need a token.
             if error.status == UNAUTHORIZED:
                 return None
             raise

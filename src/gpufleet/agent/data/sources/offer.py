@@ -37,6 +37,7 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """A part of a name, which becomes a part of an address: none is ``..``."""
 
 _SHOWN_CHARACTERS = 80
+"""What a message shows of a text that cannot be."""
 
 
 class Hash(Protocol):
