@@ -103,6 +103,13 @@ def test_with_cards_for_claims_it_needs_folders_of_drivers_too(cluster: LocalClu
     assert host_folders(message) - HOST_FOLDERS == FOR_CLAIMS
 
 
+def test_where_it_cuts_cards_it_has_the_capability_for_that(cluster: LocalCluster) -> None:
+    without = answer(cluster, pod_specs(rendered())[AGENT])[1]
+    message = answer(cluster, pod_specs(rendered({"agent.mig.layouts": True}))[AGENT])[1]
+    assert exceptions(message) - exceptions(without) == {"non-default capabilities"}
+    assert host_folders(message) == host_folders(without)
+
+
 def test_with_accounting_it_sees_the_nodes_processes_too(cluster: LocalCluster) -> None:
     without = exceptions(answer(cluster, pod_specs(rendered())[AGENT])[1])
     found = exceptions(answer(cluster, pod_specs(rendered({"agent.accounting": True}))[AGENT])[1])
@@ -112,5 +119,5 @@ def test_with_accounting_it_sees_the_nodes_processes_too(cluster: LocalCluster) 
 def test_the_documents_list_every_exception() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     section = text.partition("## What the agent may do on a node")[2].partition("\n## ")[0]
-    for wanted in ("runAsUser: 0", "hostPID", *(f"`{name}`" for name in HOST_FOLDERS | FOR_MPS)):
+    for wanted in ("runAsUser: 0", "hostPID", "SYS_ADMIN", *(f"`{name}`" for name in HOST_FOLDERS | FOR_MPS)):
         assert wanted in section, wanted

@@ -95,6 +95,7 @@ def at(values: dict[str, Any], name: str) -> object:
         ("agent.tolerations", [{"key": "a", "operator": "Is"}], "operator"),
         ("agent.sharing.configs", {"default": {"version": "v1"}}, "string"),
         ("agent.dra.cards", "", "pattern"),
+        ("agent.mig.configMap", "my/config", "pattern"),
         ("agent.data.folders", ["models"], "pattern"),
         ("agent.data.folders", ["/"], "pattern"),
         ("agent.data.folders", ["/a/../etc"], "pattern"),
@@ -127,6 +128,11 @@ def test_what_cannot_be_is_refused_by_name(name: str, value: object, said: str) 
     parts = name.split(".")
     assert f"/{'/'.join(parts)}" in answer or f"'{parts[-1]}'" in answer, answer
     assert said in answer, answer
+
+
+def test_no_card_is_cut_for_claims_where_none_goes_to_them() -> None:
+    answer = refused({"agent.dra.migOnDemand": True})
+    assert "agent.dra.migOnDemand: no card goes to claims while agent.dra.cards is none" in answer
 
 
 def test_two_sources_of_sharing_are_one_too_many() -> None:

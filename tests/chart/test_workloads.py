@@ -131,6 +131,24 @@ def test_cards_for_claims_need_rights_and_folders_and_only_then(default: list[Ob
     assert subject == {"kind": "ServiceAccount", "name": "gpufleet-agent", "namespace": "gpu"}
 
 
+@pytest.mark.parametrize(
+    ("values", "argument"),
+    [
+        ({"agent.dra": {"cards": "all", "migOnDemand": True}}, "--dra-mig-on-demand"),
+        ({"agent.mig.layouts": True}, "--mig-layouts"),
+        ({"agent.mig.configMap": "mine"}, "--mig-config-file=/etc/gpufleet/mig/config.yaml"),
+    ],
+)
+def test_an_agent_that_cuts_cards_may_do_so_and_no_other(values: Object, argument: str) -> None:
+    pod = agent_pod(rendered(values))
+    (container,) = pod["containers"]
+    assert argument in container["args"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+    assert {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"} in container["env"]
+    mounted = {its["name"]: its.get("configMap") for its in pod["volumes"]}
+    assert mounted.get("mig-config") == ({"name": "mine"} if "mig-config" in argument else None)
+
+
 def test_folders_with_data_are_mounted_for_reading_at_their_own_paths(default: list[Object]) -> None:
     (plain,) = agent_pod(default)["containers"]
     pod = agent_pod(rendered({"agent.data.folders": ["/var/lib/models", "/mnt/data"]}))

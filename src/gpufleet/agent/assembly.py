@@ -20,7 +20,7 @@ from gpufleet.agent.data.sources.store_address import checked_origin, folder_of,
 from gpufleet.agent.data.stager import Stager
 from gpufleet.agent.data.threaded_disk import ThreadedDisk
 from gpufleet.agent.data.wishes import Wishes
-from gpufleet.agent.dra.card_delivery import read_choice
+from gpufleet.agent.dra.card_delivery import OPTION, read_choice
 from gpufleet.agent.dra.prepared_claims import Prepared
 from gpufleet.agent.events.credential_events import CredentialEvents
 from gpufleet.agent.events.lost_holder_events import LostHolderEvents
@@ -97,6 +97,9 @@ class Agent:
         self.monitor = self._monitor(jitter)
         pods = Pods(client, settings.node, self.pods)
         choice = read_choice(settings.dra_cards)
+        if settings.dra_mig_on_demand and choice.is_empty:
+            problem, expected = "no card goes to claims that could be cut for them", f"{OPTION} beside it"
+            raise InputError(problem, field="--dra-mig-on-demand", expected=expected)
         self.claims: ClaimServices | None = None
         self.layouts = self._node_layouts()
         gpus = self.monitor.gpus if self.layouts is None else self.layouts.offered.topic

@@ -18,13 +18,16 @@ from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.model.identifiers import DeviceId
+from gpufleet.model.model_errors import InputError
 from tests.agent.dra.claim_world import NVIDIA, POOL, ClaimServer, World
 from tests.agent.node_values import BOOT, NODE, a_gpu, a_node
 
 CARDS = [a_gpu(f"GPU-{number}") for number in range(2)]
 
 
-def an_agent(folder: Path, cards: str = "none", server: ClaimServer | None = None) -> Agent:
+def an_agent(
+    folder: Path, cards: str = "none", server: ClaimServer | None = None, *, cuts: bool = False
+) -> Agent:
     settings = AgentSettings(
         NODE,
         kubelet_root=folder / "kubelet",
@@ -32,6 +35,7 @@ def an_agent(folder: Path, cards: str = "none", server: ClaimServer | None = Non
         state_folder=folder / "state",
         driver_root=str(folder / "driver"),
         dra_cards=cards,
+        dra_mig_on_demand=cuts,
     )
     link, lister = GrpcKubeletLink(settings.device_plugins), PodResources(settings.pod_resources)
     access = MachineAccess(BOOT, {}, lambda _: False, link, lister, time.monotonic, listens=False)
@@ -62,6 +66,13 @@ async def once_told(agent: Agent, problem: str) -> list[str]:
         one.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     return problems
+
+
+def test_cards_are_cut_for_claims_only_where_cards_go_to_claims(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--dra-mig-on-demand") as refusal:
+        an_agent(tmp_path, "none", cuts=True)
+    assert "--dra-cards beside it" in str(refusal.value)
+    assert an_agent(tmp_path, "0", cuts=True).claims is not None
 
 
 def test_without_claims_and_cards_for_them_nothing_of_claims_runs(tmp_path: Path) -> None:
