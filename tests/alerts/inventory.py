@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpufleet.admission.webhook.record import AdmissionRecord
 from gpufleet.agent.exporter.exporter import Exporter
+from gpufleet.agent.mig.timed_driver import StepCounts
 from gpufleet.cluster.queues.queue_figures import QueueFigures, ResourceFigures
 from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.health import Verdict
@@ -73,7 +74,10 @@ def agent_page() -> str:
     gpus = changed(gpus, 1, sick_instances={small.uuid: "Xid 95"})
     node.topics.gpus.publish(gpus)
     node.exporter = Exporter(
-        node.topics, SetClock(node), expiries=lambda: (Expiry("client-certificate", NOW_S + 60),)
+        node.topics,
+        SetClock(node),
+        expiries=lambda: (Expiry("client-certificate", NOW_S + 60),),
+        mig_steps=StepCounts().told,
     )
     node.has(pod("a"), pod("b"))
     node.gave(holds("a", node.card()), holds("b", small.uuid, resource="nvidia.com/mig-1g.10gb"))

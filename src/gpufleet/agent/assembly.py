@@ -49,6 +49,7 @@ from gpufleet.agent.mig.labelled_layouts import LabelledLayouts
 from gpufleet.agent.mig.mig_manager import MigManager
 from gpufleet.agent.mig.node_layouts import LayoutWorld, NodeLayouts
 from gpufleet.agent.mig.states_taken_back import StatesTakenBack
+from gpufleet.agent.mig.timed_driver import StepCounts, TimedDriver
 from gpufleet.agent.reports.node_condition import NodeCondition
 from gpufleet.agent.reports.node_devices import NodeDevicesWriter
 from gpufleet.agent.reports.reported_xids import reported_xids
@@ -95,6 +96,7 @@ class Agent:
             lambda: self.kubelet.whole,
         )
         self.monitor = self._monitor(jitter)
+        self.step_counts = StepCounts()
         pods = Pods(client, settings.node, self.pods)
         choice = read_choice(settings.dra_cards)
         if settings.dra_mig_on_demand and choice.is_empty:
@@ -242,9 +244,14 @@ class Agent:
         return [] if self.claims is None else self.claims.parts(self.kubelet, self.holders, self.pods)
 
     @cached_property
-    def card_driver(self) -> ThreadedCardDriver:
+    def card_driver(self) -> TimedDriver:
         """The driver's calls for MIG; only where cards may be cut an agent carries a library for it."""
-        return ThreadedCardDriver(partitioner(self.access.machine))
+        driver = ThreadedCardDriver(partitioner(self.access.machine))
+        return TimedDriver(driver, self.client.clock, self.step_counts)
+
+    @property
+    def _cuts(self) -> bool:
+        return self.layouts is not None or self.settings.dra_mig_on_demand
 
     def _node_layouts(self) -> NodeLayouts | None:
         """What brings cards to the layouts that the Node says, where a setting asks for it."""
@@ -314,6 +321,8 @@ class Agent:
             whose,
             self.pace.stale_after_s,
             lambda: self.expiries.known,
+            # Without a part that cuts cards there are no steps, not even none of them.
+            lambda: self.step_counts.told() if self._cuts else {},
         )
         parts = [AgentPart("exporter", page.run)]
         if self.access.listens:

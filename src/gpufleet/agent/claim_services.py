@@ -18,9 +18,11 @@ from gpufleet.agent.dra.claim_preparer import ClaimPreparer, ClaimWorld
 from gpufleet.agent.dra.device_health import HealthSource
 from gpufleet.agent.dra.device_pools import no_root
 from gpufleet.agent.dra.kubelet_plugin import DriverSocket
+from gpufleet.agent.dra.made_instance_events import MadeInstanceEvents
 from gpufleet.agent.dra.pcie_roots import root_above
 from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared, has_records
 from gpufleet.agent.dra.slice_publisher import SlicePublisher
+from gpufleet.agent.events.pod_events import PodEvents
 from gpufleet.agent.kubelet_services import KubeletServices
 from gpufleet.agent.machine_access import MachineAccess
 from gpufleet.agent.settings import AgentSettings
@@ -78,6 +80,7 @@ class ClaimServices:
                 self._edits,
                 self._held,
                 cutter(prepared),
+                MadeInstanceEvents(client, PodEvents(client, settings.node)).tell,
             ),
             ClaimRecord(settings.state_folder / CLAIMS, access.disk),
             ClaimFiles(settings.cdi_folder, access.disk),

@@ -1,7 +1,7 @@
 """Makes the exporter and its server from the agent's settings: what is served, where, how it is labelled."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 from gpufleet.agent.exporter.counters_file import BYTES_MAX, ChosenCounters, default_counters, read_counters
@@ -32,6 +32,7 @@ def exporter(
     pod_of: PodOf | None,
     stale_after_s: float,
     expiries: Callable[[], tuple[Expiry, ...]] = tuple,
+    mig_steps: Callable[[], Mapping[str, tuple[int, float]]] = dict,
 ) -> Exporter:
     """The exporter. Raises InputError for options that cannot be."""
     pod_label_names(settings.pod_label)
@@ -46,7 +47,7 @@ def exporter(
         job_folder=settings.hpc_job_mapping,
         stale_after_s=stale_after_s,
     )
-    return Exporter(topics, clock, options, pod_of=pod_of, expiries=expiries)
+    return Exporter(topics, clock, options, pod_of=pod_of, expiries=expiries, mig_steps=mig_steps)
 
 
 def server(

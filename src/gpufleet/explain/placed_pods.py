@@ -4,6 +4,7 @@ Those that are another scheduler's are explained in ``foreign_pods``.
 """
 
 from gpufleet.cluster.facts import Facts
+from gpufleet.cluster.mig_layouts.managed_cards import cut_times
 from gpufleet.cluster.pods.effective_terms import ignored_note
 from gpufleet.explain.answer import DeviceRow, Finding, Placement
 from gpufleet.kube import keys, resources
@@ -84,7 +85,9 @@ def placed_notes(facts: Facts, pod: Pod) -> list[str]:
     moved = read_moved(pod)
     if moved is not None:
         notes.append(_moved_words(moved))
-    if facts.picture.find(resources.NODES, pod.spec.node_name) is None:
+    node = facts.picture.find(resources.NODES, pod.spec.node_name)
+    notes += cut_times(pod, node)
+    if node is None:
         notes.append(f"its node {harmless(pod.spec.node_name)} is gone")
     if pod.status.phase == "Pending" and pod.status.start_time is not None:
         told = f"kubectl describe pod {harmless(pod.metadata.name)} -n {harmless(pod.metadata.namespace)}"

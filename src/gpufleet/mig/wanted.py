@@ -12,6 +12,7 @@ import enum
 import msgspec
 
 from gpufleet.mig.mig_errors import MigPlanError
+from gpufleet.mig.step_times import StepTimes
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
 
@@ -39,15 +40,31 @@ class LayoutState(enum.Enum):
     """The card has its layout before, or what the driver left of it."""
 
 
+class ChangeTimes(msgspec.Struct, frozen=True):
+    """When the agent began with a change of a card, when that was over, and how long its steps took."""
+
+    began: dt.datetime
+    ended: dt.datetime
+    steps: StepTimes
+
+    @property
+    def words(self) -> str:
+        """How long it took, by step."""
+        took_s = (self.ended - self.began).total_seconds()
+        return f"in {took_s:.1f} s ({self.steps.words})" if self.steps.words else f"in {took_s:.1f} s"
+
+
 class CardLayoutState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of one card, and why it is not as wanted.
 
-    ``layout`` is the one that it speaks of: a wish that the agent has not read yet has no state.
+    ``layout`` is the one that it speaks of: a wish that the agent has not read yet has no state. ``took`` is
+    of the change that led to the state; None where none was made, or none is known.
     """
 
     state: LayoutState
     problem: str = ""
     layout: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
+    took: ChangeTimes | None = None
 
 
 States = dict[DeviceId, CardLayoutState]

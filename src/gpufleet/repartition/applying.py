@@ -166,4 +166,5 @@ NO_AGENT = "it changes layouts where it runs with --mig-layouts"
 
 
 def _words(state: CardLayoutState) -> str:
-    return f"{state.state.value}, {state.problem}" if state.problem else state.state.value
+    took = "" if state.took is None else f" {state.took.words}"
+    return f"{state.state.value}{took}, {state.problem}" if state.problem else f"{state.state.value}{took}"

@@ -22,6 +22,7 @@ from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
 from gpufleet.kube.transport import Request, Response, ResponseStream
+from gpufleet.mig.step_times import StepTimes
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import MigInstance
 from tests.agent.node_values import NODE, a_node
@@ -108,7 +109,7 @@ class LoopTopic(Topic[Mapping[tuple[str, str], PreparedClaim]]):
 class NothingIsCut:
     """Cuts no card, and fails the test that asks for it."""
 
-    async def make(self, card: DeviceId, place: MigInstance | None) -> None:
+    async def make(self, card: DeviceId, place: MigInstance | None) -> StepTimes:
         """As CardCutter."""
         raise NotImplementedError
 
@@ -133,6 +134,7 @@ class World:
         self.pools: Topic[Pools] = Topic(device_pools(self.gpus.value, lambda _: True))
         self.held: Mapping[DeviceId, str] = {}
         self.libraries: tuple[CdiMount, ...] | None = ()
+        self.told_made: list[tuple[str, str]] = []
         self.preparer = self.started(boot_id)
 
     def started(self, boot_id: str = "boot-1", *, loaded: bool = True) -> ClaimPreparer:
@@ -141,13 +143,17 @@ class World:
         prepared = LoopTopic({})
         world = ClaimWorld(
             *(NODE, boot_id, self.gpus, self.pools, prepared),
-            *(self._edits, lambda: self.held, self.cutter(prepared)),
+            *(self._edits, lambda: self.held, self.cutter(prepared), self._tell_made),
         )
         record = ClaimRecord(self.folder / "claims", self.disk)
         self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
         if loaded:
             self.preparer.take(record.load())
         return self.preparer
+
+    async def _tell_made(self, claim: ClaimName, note: str) -> None:
+        """What the pods of a claim are told of what was made for it."""
+        self.told_made.append((claim.name, note))
 
     def cutter(self, prepared: Prepared) -> CardCutter:
         """What cuts cards: none, as none is cut here."""

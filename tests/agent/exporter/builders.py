@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpufleet.agent.exporter.exporter import Exporter, Topics
 from gpufleet.agent.exporter.options import ExporterOptions
 from gpufleet.agent.exporter.usage import PodOf
+from gpufleet.agent.mig.timed_driver import StepCounts
 from gpufleet.agent.state.node_state import Gpu, GpuReading, Held, NodeGpus, NodePod
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
@@ -121,11 +122,21 @@ class Node:
     """An exporter and the topics that it follows, at a time that a test sets."""
 
     def __init__(
-        self, gpus: NodeGpus, options: ExporterOptions | None = None, pod_of: PodOf | None = None
+        self,
+        gpus: NodeGpus,
+        options: ExporterOptions | None = None,
+        pod_of: PodOf | None = None,
+        steps: StepCounts | None = None,
     ) -> None:
         self.now_s = NOW_S
         self.topics = Topics(Topic(gpus), Topic({}), Topic({}), Topic(()))
-        self.exporter = Exporter(self.topics, SetClock(self), options, pod_of=pod_of)
+        self.exporter = Exporter(
+            self.topics,
+            SetClock(self),
+            options,
+            pod_of=pod_of,
+            mig_steps=dict if steps is None else steps.told,
+        )
 
     def card(self, index: int = 0) -> DeviceId:
         """The UUID of one of its cards."""

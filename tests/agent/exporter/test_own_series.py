@@ -3,10 +3,12 @@
 import pytest
 
 from gpufleet.agent.exporter.options import ExporterOptions
+from gpufleet.agent.mig.timed_driver import StepCounts
 from gpufleet.devices.clock_events import ThrottleReason
 from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import LinkErrorKind, Remaps
 from gpufleet.devices.sharing.plan import Fractions, Mode, Mps, TimeSlice
+from gpufleet.mig.step_times import Step
 from tests.agent.exporter.builders import (
     CUT_H100,
     Node,
@@ -248,3 +250,16 @@ def test_names_follow_prometheus_conventions() -> None:
     units = ("_ratio", "_bytes", "_joules", "_watts", "_celsius", "_seconds", "_info", "_errors")
     assert [one.name for one in own if not one.name.endswith(units) and one.name not in counts] == []
     assert all(family.documentation for family in own)
+
+
+def test_where_cards_are_cut_each_step_is_counted_with_its_time_and_elsewhere_none() -> None:
+    counts = StepCounts()
+    node = Node(node_of(H100), steps=counts)
+    assert node.scrape().value("gpufleet_agent_mig_steps_total", step="mode") == 0
+    counts.add(Step.MAKE, 0.5)
+    counts.add(Step.MAKE, 1.25)
+    node.exporter.draw()
+    page = node.scrape()
+    assert page.value("gpufleet_agent_mig_steps_total", step="make") == 2
+    assert page.value("gpufleet_agent_mig_step_seconds_total", step="make") == 1.75
+    assert not [name for name in Node(node_of(H100)).scrape().families if "mig_step" in name]

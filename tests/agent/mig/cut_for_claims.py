@@ -16,6 +16,7 @@ from gpufleet.agent.dra.claim_preparer import ClaimName
 from gpufleet.agent.dra.device_pools import device_pools
 from gpufleet.agent.dra.prepared_claims import Prepared, Stage
 from gpufleet.agent.mig.claimed_places import ClaimedPlaces, CutWorld
+from gpufleet.agent.mig.timed_driver import StepCounts, TimedDriver
 from gpufleet.agent.state.node_state import Gpu
 from gpufleet.devices.device_errors import DriverError
 from gpufleet.devices.partitioner import make_call
@@ -34,6 +35,10 @@ from tests.agent.set_clock import Moment, SetClock
 from tests.mig.mig_cards import at
 
 KillPoint = tuple[int, bool]
+
+
+CALL_S = 1.5
+"""How long each call to the driver takes, by the clock of the agent."""
 
 
 class KilledError(BaseException):
@@ -71,6 +76,7 @@ class CutNode(World):
         self.partitioner = SimulatedPartitioner(self.machine)
         self.refused: Callable[[Call], bool] = lambda _: False
         self.obstacle = ""
+        self.counts, self.moment = StepCounts(), Moment()
         self.operations = 0
         self.killed_at: KillPoint | None = None
         super().__init__(folder, *self.cards())
@@ -101,7 +107,8 @@ class CutNode(World):
     def cutter(self, prepared: Prepared) -> CardCutter:
         """The cutter of one process."""
         world = CutWorld(self.gpus, prepared, self.list_anew, self.asked_obstacle)
-        return ClaimedPlaces(self, world, SetClock(Moment()))
+        clock = SetClock(self.moment)
+        return ClaimedPlaces(TimedDriver(self, clock, self.counts), world, clock)
 
     async def list_anew(self) -> None:
         """Tell the cards as they are."""
@@ -119,6 +126,7 @@ class CutNode(World):
         """As CardDriver."""
         if self.refused(call):
             raise DriverError(f"Insufficient Resources: {call}")
+        self.moment.now_s += CALL_S
         self.operate(lambda: make_call(self.partitioner, uuid, call))
 
     def restarted(self) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.labelled_layouts import LabelledLayouts
 from gpufleet.agent.mig.node_layouts import LayoutsRefusedError, LayoutWorld, NodeLayouts
+from gpufleet.agent.mig.timed_driver import StepCounts, TimedDriver
 from gpufleet.agent.state.node_state import Held, Holders
 from gpufleet.agent.state.topic import Topic
 from gpufleet.agent.units.node_units import node_units
@@ -19,7 +21,15 @@ from gpufleet.devices.simulated.partitioner import SimulatedPartitioner
 from gpufleet.kube.client import Client
 from gpufleet.kube.objects.metadata import Metadata
 from gpufleet.mig.card_state import CardState
-from gpufleet.mig.change import Call, RemoveComputeInstance, RemoveGpuInstance, ResetCard, SetMode
+from gpufleet.mig.change import (
+    Call,
+    MakeComputeInstance,
+    MakeGpuInstance,
+    RemoveComputeInstance,
+    RemoveGpuInstance,
+    ResetCard,
+    SetMode,
+)
 from gpufleet.mig.wanted import CardLayoutState, LayoutState
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigInstance
@@ -29,6 +39,16 @@ from tests.agent.machine_room import Room, in_room
 from tests.mig.mig_cards import H100, at
 
 ONE = "gpus: [{model: H100-80GB}]"
+
+
+TAKES_S = {
+    SetMode: 2.0,
+    ResetCard: 10.0,
+    MakeGpuInstance: 0.5,
+    MakeComputeInstance: 0.25,
+    RemoveComputeInstance: 0.125,
+    RemoveGpuInstance: 1.0,
+}
 
 
 class KilledError(Exception):
@@ -48,6 +68,7 @@ class CutNode:
         self.holders: Holders = ()
         self.before_call: Callable[[Call], None] = lambda _: None
         self.for_claims = False
+        self.counts = StepCounts()
         self.layouts = self.new_process()
 
     def new_process(self) -> NodeLayouts:
@@ -64,8 +85,9 @@ class CutNode:
             self.room.monitor.list_anew,
         )
         records = ChangesOnDisk(self.folder, "boot-1")
+        driver = TimedDriver(self, self.room.clock, self.counts)
         gpus = self.room.monitor.gpus
-        self.layouts = NodeLayouts(client, "node-1", gpus, self, records, lambda: world, self.labelled)
+        self.layouts = NodeLayouts(client, "node-1", gpus, driver, records, lambda: world, self.labelled)
         return self.layouts
 
     async def _ask(self) -> Holders:
@@ -82,6 +104,7 @@ class CutNode:
         """As CardDriver; nothing that is held may be touched by it."""
         self.check_unheld(call)
         self.before_call(call)
+        await self.room.clock.sleep(TAKES_S[type(call)])
         make_call(self.partitioner, uuid, call)
 
     def check_unheld(self, call: Call) -> None:
@@ -134,6 +157,30 @@ async def follow(node: CutNode) -> None:
         node.layouts.offered.follow_now()
 
 
+def test_a_change_says_how_long_each_of_its_steps_took_also_by_the_next_process(tmp_path: Path) -> None:
+    async def story(node: CutNode) -> None:
+        took = (await node.look(["2g.20gb@2", "3g.40gb@4"])).took
+        assert took is not None
+        # Two instances, each with a GPU instance of 0.5 s and a compute instance of 0.25 s; 2 s for the mode.
+        assert (took.steps.mode_s, took.steps.make_s, took.steps.remove_s) == (2.0, 1.5, None)
+        assert (took.ended - took.began).total_seconds() == pytest.approx(3.5 + (took.steps.list_s or 0.0))
+        assert took.words.startswith("in ")
+        assert "(MIG mode 2.0 s, instances made 1.5 s, devices listed " in took.words
+        steps = node.counts.told()
+        assert [(steps[one][0], round(steps[one][1], 6)) for one in ("mode", "make")] == [(1, 2.0), (4, 1.5)]
+        assert (steps["remove"], steps["list"][0]) == ((0, 0.0), 1)
+        assert (await node.look(["2g.20gb@2", "3g.40gb@4"])).took == took, "nothing was changed again"
+        text = json.dumps({node.gpu.uuid: ["2g.20gb@2", "3g.40gb@4"]})
+        states = msgspec.json.encode(node.layouts.states).decode()
+        node.new_process()
+        annotations = {"gpufleet.io/mig-layouts": text, "gpufleet.io/mig-layout-states": states}
+        node.layouts.said = Metadata(annotations=annotations)
+        await node.layouts.look()
+        assert node.layouts.states[node.gpu.uuid].took == took
+
+    on_node(tmp_path, story)
+
+
 def names(layout: Layout) -> list[str]:
     return [f"{one.profile}@{one.start}" for one in layout]
 
@@ -144,7 +191,8 @@ def test_a_card_is_cut_used_and_whole_again(tmp_path: Path) -> None:
         seen: list[list[str]] = []
         node.before_call = lambda _: seen.append(node.offered())
         said = await node.look(["2g.20gb@2", "3g.40gb@4"])
-        assert said == CardLayoutState(LayoutState.SUCCESS, layout=("2g.20gb@2", "3g.40gb@4"))
+        assert (said.state, said.problem) == (LayoutState.SUCCESS, "")
+        assert said.layout == ("2g.20gb@2", "3g.40gb@4")
         assert node.layout == at("2g.20gb@2", "3g.40gb@4")
         assert seen
         assert not any(seen), "something was offered while the card changed"

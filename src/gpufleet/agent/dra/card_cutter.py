@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from gpufleet.mig.step_times import StepTimes
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import MigInstance
 
@@ -13,8 +14,11 @@ class CardCutter(Protocol):
     is made for it, and forgotten after that is gone. A place of None is the whole card.
     """
 
-    async def make(self, card: DeviceId, place: MigInstance | None) -> None:
-        """Have the instance there, or the whole card; the GPUs are listed anew then. Raises RefusedError."""
+    async def make(self, card: DeviceId, place: MigInstance | None) -> StepTimes:
+        """Have the instance there, or the whole card; the GPUs are listed anew then. Raises RefusedError.
+
+        Says how long each step took.
+        """
         ...
 
     async def remove(self, card: DeviceId, place: MigInstance | None) -> None:

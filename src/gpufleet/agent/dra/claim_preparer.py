@@ -80,6 +80,7 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     ``prepared`` is kept by the preparer. ``edits`` is what a container gets for a card or a part of it;
     None where the files of the card's driver are not there.
     ``held`` has the cards that containers hold by the device plugin, with the title of one of the pods.
+    ``tell_made`` tells the pods of a claim what was made for it, and how long that took.
     """
 
     node: str
@@ -90,6 +91,7 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     edits: Callable[[Gpu, str], CdiEdits | None]
     held: Callable[[], Mapping[DeviceId, str]]
     cutter: CardCutter
+    tell_made: Callable[[ClaimName, str], Coroutine[Any, Any, None]]
 
 
 class ClaimPreparer:
@@ -171,17 +173,27 @@ class ClaimPreparer:
             if not self._unmade(known):
                 return await self._usable(known)
         # A driver takes seconds to cut a card, in which other claims do not wait.
-        await self._make(known)
+        made = await self._make(known)
+        self._behind(self._world.tell_made(claim, made))
         async with self._turn:
             current = self.prepared.value.get(key)
             if current is None or current.stage is Stage.ENDING:
                 raise RefusedError(f"claim {claim.title} was taken back meanwhile")
             return await self._usable(current)
 
-    async def _make(self, claim: PreparedClaim) -> None:
-        """Have what is made for a claim. Raises RefusedError, KubeError."""
+    def _behind(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what nothing waits for."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _make(self, claim: PreparedClaim) -> str:
+        """Have what is made for a claim; says what, and how long it took. Raises RefusedError, KubeError."""
+        made = []
         for device in self._unmade(claim):
-            await self._world.cutter.make(device.gpu, device.place)
+            took = await self._world.cutter.make(device.gpu, device.place)
+            made.append(f"{device.device} in {took.total_s:.1f} s ({took.words})")
+        return f"made for claim {claim.title}: {'; '.join(made)}"
 
     def _unmade(self, claim: PreparedClaim) -> list[PreparedDevice]:
         """What is made for a claim and is not there. Raises RefusedError where a card is not known."""

@@ -9,7 +9,7 @@ publishes anything any more.
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,6 +53,14 @@ LOST = Family(
     "gauge",
     "Containers that run on devices of which the kubelet does not know any more.",
 )
+MIG_STEPS = Family(
+    "gpufleet_agent_mig_steps_total",
+    "counter",
+    "Steps by which cards were cut into MIG instances or made whole: mode, remove, make, list.",
+)
+MIG_SECONDS = Family(
+    "gpufleet_agent_mig_step_seconds_total", "counter", "How long these steps took together, in seconds."
+)
 UNTOLD = Family("gpufleet_agent_untold_gpus", "gauge", "Cards whose metrics could not be made; see the log.")
 
 
@@ -76,11 +84,13 @@ class Exporter:
         *,
         pod_of: PodOf | None = None,
         expiries: Callable[[], tuple[Expiry, ...]] = tuple,
+        mig_steps: Callable[[], Mapping[str, tuple[int, float]]] = dict,
     ) -> None:
         self._topics = topics
         self._options = options or ExporterOptions()
         self._clock = clock
         self._expiries = expiries
+        self._mig_steps = mig_steps
         self._pictures = GpuPages(self._options, pod_of)
         self._text = b""
         self._stale_at_s: float | None = None
@@ -167,6 +177,17 @@ class Exporter:
         ]
         return CREDENTIALS.header + "".join(lines) if lines else ""
 
+    def _of_mig_steps(self, node: str) -> str:
+        counted = [
+            (labelled([("node", node), ("step", step)]), many, took_s)
+            for step, (many, took_s) in self._mig_steps().items()
+        ]
+        if not counted:
+            return ""
+        steps = "".join(series(MIG_STEPS.name, labels, many) for labels, many, _ in counted)
+        took = "".join(series(MIG_SECONDS.name, labels, round(took_s, 3)) for labels, _, took_s in counted)
+        return f"{MIG_STEPS.header}{steps}{MIG_SECONDS.header}{took}"
+
     def _of_agent(self, known: ExporterInputs) -> str:
         labels = labelled([("node", known.gpus.node)])
         info = labelled([("node", known.gpus.node), ("version", __version__)])
@@ -176,6 +197,7 @@ class Exporter:
             f"{LOST.header}{series(LOST.name, labels, len([one for one in known.holders if one.lost]))}"
             f"{UNTOLD.header}{series(UNTOLD.name, labels, len(self._pictures.failed))}"
             f"{self._of_credentials(known.gpus.node)}"
+            f"{self._of_mig_steps(known.gpus.node)}"
         )
 
     def _ages(self) -> str:

@@ -13,7 +13,8 @@ import msgspec
 
 from gpufleet.agent.dra.mig_partitions import geometry_to_cut, is_switched_by_reset
 from gpufleet.agent.dra.prepared_claims import Prepared, PreparedDevice, Stage
-from gpufleet.agent.mig.layout_changer import CardDriver, HeldOnCard, LayoutChanger, Outcome
+from gpufleet.agent.mig.layout_changer import HeldOnCard, LayoutChanger, Outcome
+from gpufleet.agent.mig.timed_driver import TimedDriver
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
 from gpufleet.agent.state.state_errors import RefusedError
 from gpufleet.agent.state.topic import Topic
@@ -21,6 +22,7 @@ from gpufleet.devices.device_errors import DriverError, GpuLostError
 from gpufleet.kube.clock import Clock
 from gpufleet.mig.card_state import CardState
 from gpufleet.mig.change import LayoutChange, layout_of
+from gpufleet.mig.step_times import StepTimes
 from gpufleet.model.identifiers import DeviceId
 from gpufleet.model.mig import Layout, MigGeometry, MigInstance
 from gpufleet.model.model_errors import InputError
@@ -54,14 +56,14 @@ class _NoRecords:
 class ClaimedPlaces:
     """The calls of ``dra.card_cutter``. Cards change beside each other, each by one change at a time."""
 
-    def __init__(self, driver: CardDriver, world: CutWorld, clock: Clock) -> None:
+    def __init__(self, driver: TimedDriver, world: CutWorld, clock: Clock) -> None:
         self._driver = driver
         self._world = world
         self._clock = clock
         self._turns: dict[DeviceId, asyncio.Lock] = {}
         self._stays_cut_since_s: dict[DeviceId, float] = {}
 
-    async def make(self, card: DeviceId, place: MigInstance | None) -> None:
+    async def make(self, card: DeviceId, place: MigInstance | None) -> StepTimes:
         """Have the instance there, or the whole card; the GPUs are listed anew then. Raises RefusedError."""
         refusal = await self._world.obstacle()
         if refusal:
@@ -70,10 +72,12 @@ class ClaimedPlaces:
             gpu, geometry = self._card(card)
             if place not in {one.place for one in self._of_claims(card, Stage.MAKING, Stage.READY)}:
                 raise RefusedError(f"{_name(place)} of card {card} was taken back meanwhile")
+            self._driver.begin(card)
             try:
                 await self._make(gpu, geometry, place)
             except (DriverError, InputError, TimeoutError) as error:
                 raise RefusedError(f"{_name(place)} of card {card} is not made: {error}") from error
+            return self._driver.of(card)
 
     async def remove(self, card: DeviceId, place: MigInstance | None) -> None:
         """Have the instance gone, and the card whole where nothing else is on it. Raises RefusedError."""
@@ -132,7 +136,7 @@ class ClaimedPlaces:
         change = LayoutChange(gpu.uuid, before, wanted)
         outcome = await self._carried_out(change, geometry, place)
         # Also where it failed: an instance that was made anew has another UUID.
-        await self._world.list_anew()
+        await self._driver.listing(gpu.uuid, self._world.list_anew)
         if not outcome.reached:
             raise RefusedError(f"{_name(place)} of card {gpu.uuid} is not made: {outcome.problem}")
 
@@ -151,14 +155,14 @@ class ClaimedPlaces:
             before = tuple(sorted(there))
             outcome = await self._carried_out(LayoutChange(card, before, kept), geometry, place)
             if not outcome.reached:
-                await self._world.list_anew()
+                await self._driver.listing(card, self._world.list_anew)
                 raise RefusedError(f"card {card} is not cleared: {outcome.problem}")
         if not kept and self._empty(gpu) is None:
             # A change of its own: its way back must not make the instance again.
             await self._make_whole(card, geometry)
         elif is_clear:
             return
-        await self._world.list_anew()
+        await self._driver.listing(card, self._world.list_anew)
 
     async def _make_whole(self, card: DeviceId, geometry: MigGeometry) -> None:
         """Switch the MIG mode of an empty card off, if nothing holds the card. Raises DriverError."""

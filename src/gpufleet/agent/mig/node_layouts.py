@@ -17,9 +17,10 @@ import msgspec
 from gpufleet.agent.mig.change_records import ChangesOnDisk
 from gpufleet.agent.mig.held_on_card import held_on_card
 from gpufleet.agent.mig.labelled_layouts import LabelledLayouts, layout_for
-from gpufleet.agent.mig.layout_changer import CardDriver, HeldOnCard, LayoutChanger
+from gpufleet.agent.mig.layout_changer import HeldOnCard, LayoutChanger
 from gpufleet.agent.mig.mig_manager import MIG_MANAGER_WORDS, is_at_work
 from gpufleet.agent.mig.offered_gpus import OfferedGpus
+from gpufleet.agent.mig.timed_driver import TimedDriver
 from gpufleet.agent.state.node_state import Gpu, Holders, NodeGpus, NodePods
 from gpufleet.agent.state.topic import Topic
 from gpufleet.devices.facts import GpuFacts
@@ -40,10 +41,12 @@ from gpufleet.mig.wanted import (
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
     CardLayoutState,
+    ChangeTimes,
     LayoutState,
     States,
     Wanted,
     layout_texts,
+    read_states,
     read_wanted,
 )
 from gpufleet.model import gpu_model
@@ -95,7 +98,7 @@ class NodeLayouts:
         client: Client,
         node: str,
         gpus: Topic[NodeGpus],
-        driver: CardDriver,
+        driver: TimedDriver,
         records: ChangesOnDisk,
         world: Callable[[], LayoutWorld],
         labelled: LabelledLayouts | None = None,
@@ -133,6 +136,15 @@ class NodeLayouts:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._mirror.run())
             group.create_task(self._keep())
+
+    @property
+    def _said_before(self) -> States:
+        """What the Node says, by this process or the one before it."""
+        text = "" if self.said is None else self.said.annotations.get(STATES_ANNOTATION, "")
+        try:
+            return read_states(text)
+        except InputError:
+            return {}
 
     def _changed(self, _: Change[_Node]) -> None:
         found = self._mirror.get(self._node)
@@ -238,8 +250,20 @@ class NodeLayouts:
         )
         return "success" if done else "pending"
 
-    def _say(self, card: DeviceId, layout: Layout | None, state: LayoutState, problem: str = "") -> None:
-        self.states[card] = CardLayoutState(state, problem, layout_texts(layout))
+    def _say(
+        self,
+        card: DeviceId,
+        layout: Layout | None,
+        state: LayoutState,
+        problem: str = "",
+        took: ChangeTimes | None = None,
+    ) -> None:
+        known = self.states.get(card) or self._said_before.get(card)
+        said = CardLayoutState(state, problem, layout_texts(layout), took)
+        # A layout that the card still has was had by the change that is known of it.
+        if took is None and known is not None and msgspec.structs.replace(known, took=None) == said:
+            said = known
+        self.states[card] = said
 
     def _recently_failed(self, card: DeviceId, layout: Layout | None) -> bool:
         failed, at_s = self._failed.get(card, (None, -RETRY_S))
@@ -289,14 +313,17 @@ class NodeLayouts:
             return
         self.offered.withhold(card, change.withheld)
         await self._world().offer()
+        began = self._client.clock.now()
+        self._driver.begin(card)
         changer = LayoutChanger(self._driver, self._records, self._client.clock, self._held)
         outcome = await changer.carry_out(change, geometry)
         # An instance that was made anew has another UUID: the old one must not be offered again.
-        await self._world().list_anew()
+        await self._driver.listing(card, self._world().list_anew)
         self._records.forget(card)
         self.offered.release(card)
         done = LayoutState.SUCCESS if outcome.reached else LayoutState.FAILED
-        self._say(card, change.wanted, done, outcome.problem)
+        took = ChangeTimes(began, self._client.clock.now(), self._driver.of(card))
+        self._say(card, change.wanted, done, outcome.problem, took)
         if not outcome.reached:
             self._failed[card] = change.wanted, self._client.clock.monotonic_s()
 

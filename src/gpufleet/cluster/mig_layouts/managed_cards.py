@@ -7,16 +7,17 @@ import msgspec
 
 from gpufleet.cluster.mig_layouts.reported_cards import cards_of
 from gpufleet.kube.codec.field_path import harmless
-from gpufleet.kube.codec.times import whole_time
+from gpufleet.kube.codec.times import microseconds, whole_time
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_devices import NodeDevices
-from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.pod import POD_SCHEDULED, Pod
 from gpufleet.mig.demand import ManagedCard
 from gpufleet.mig.mig_errors import MigPlanError
 from gpufleet.mig.wanted import (
     DEMAND_ANNOTATION,
     LAYOUTS_ANNOTATION,
     STATES_ANNOTATION,
+    CardLayoutState,
     Demand,
     DemandRecord,
     LayoutState,
@@ -98,6 +99,47 @@ def cuts_for(pod: str, nodes: Iterable[Node]) -> Iterator[str]:
         else:
             waits = f", {problem}" if state is LayoutState.WAITING else ""
             yield f"{place} is being cut for it into {_words(record)} since {whole_time(record.since)}{waits}"
+
+
+def cut_times(pod: Pod, node: Node | None) -> Iterator[str]:
+    """Sentences about cards of its node that were cut for a pod: how long each step took, from the pod on."""
+    if node is None:
+        return
+    try:
+        words = words_of(node)
+    except MigPlanError:
+        return
+    for card, record in words.demand.items():
+        said = words.states.get(card)
+        if said is None or words.state(card) is not LayoutState.SUCCESS:
+            continue
+        steps = list(_steps(pod, record, said)) if pod.metadata.path in record.pods else []
+        if steps:
+            yield f"card {harmless(card)} was cut for it into {_words(record)}: {', '.join(steps)}"
+
+
+def _steps(pod: Pod, record: DemandRecord, said: CardLayoutState) -> Iterator[str]:
+    """The way from a pod to its instance, each step with the time since the one before."""
+    made, placed = pod.metadata.creation_timestamp, pod.condition(POD_SCHEDULED)
+    chosen_s = record.since.timestamp()
+    if made is not None:
+        yield f"chosen {_between(_seconds(made), chosen_s)} after the pod was made"
+    if said.took is None:
+        return
+    yield f"begun {_between(chosen_s, said.took.began.timestamp())} later"
+    yield f"cut {said.took.words}"
+    if placed is not None and placed.status == "True" and placed.last_transition_time:
+        placed_s = _seconds(placed.last_transition_time)
+        yield f"the pod placed {_between(said.took.ended.timestamp(), placed_s)} later"
+
+
+def _seconds(text: str) -> float:
+    return microseconds(text) / 1e6
+
+
+def _between(before_s: float, after_s: float) -> str:
+    # Times of the API have whole seconds, so that a step may seem to end before it began.
+    return f"{max(0.0, after_s - before_s):.0f} s"
 
 
 def cuts_under_way(nodes: Iterable[Node]) -> Iterator[str]:
