@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpufleet.admission.webhook.record import ACTIONS, RULES, AdmissionRecord
 from gpufleet.admission.webhook.record import OUTCOMES as REVIEW_OUTCOMES
+from gpufleet.agent.mig.timed_driver import StepCounts
 from gpufleet.cluster.watching.mirrors import FOLLOWED_BY_SCHEDULER
 from gpufleet.devices.xid import XidAction
 from gpufleet.engine.instruction import WhyEvicted
@@ -21,6 +22,7 @@ from gpufleet.expander.choice import Outcome as ExpanderOutcome
 from gpufleet.expander.expander_record import FAILED, ExpanderRecord
 from gpufleet.ledger.figures import LedgerFigures, LedgerMetrics, MonthFigures
 from gpufleet.metrics.serving_record import OUTCOMES, STATUSES, ServingRecord
+from gpufleet.mig.step_times import Step
 from gpufleet.model.identifiers import QueueName
 from gpufleet.operator.figures import OperatorFigures, OperatorMetrics
 from gpufleet.operator.parking.stamp import ParkingCause
@@ -38,6 +40,8 @@ THINGS = {"node", "gpu", "uuid", "namespace", "pod", "mig_id", "mig_profile", "m
 
 VALUES: dict[tuple[str, str], Iterable[str]] = {
     ("gpufleet_gpu_xid_events_total", "class"): [one.value for one in XidAction],
+    ("gpufleet_agent_mig_step_seconds_total", "step"): [one.value for one in Step],
+    ("gpufleet_agent_mig_steps_total", "step"): [one.value for one in Step],
     ("gpufleet_admission_findings_total", "action"): ACTIONS,
     ("gpufleet_admission_findings_total", "rule"): RULES,
     ("gpufleet_admission_reviews_total", "outcome"): REVIEW_OUTCOMES,
@@ -80,7 +84,7 @@ def is_excused(metric: inventory.Metric) -> bool:
 
 def pages_at_the_beginning() -> str:
     """What each program tells of which a counter is, before anything has happened to it."""
-    agent = Node(node_of("model: H100-80GB"))
+    agent = Node(node_of("model: H100-80GB"), steps=StepCounts())
     agent.exporter.draw()
     admission, apis = AdmissionRecord(lambda: 0.0), ServingRecord(lambda: 0.0)
     at_rest = OperatorFigures({}, (), ParkingTally().count((), 0, 0))
