@@ -18,7 +18,7 @@ NOTE = "made for claim team/one: gpu-0-mig-2g20gb-14-2 in 4.5 s (MIG mode 1.5 s,
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims"
 
 
-class Told:
+class ClaimOfPods:
     """An API server with a claim that two pods and another thing may use."""
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class Told:
 
 
 def test_every_pod_that_may_use_the_claim_is_told() -> None:
-    here = Told()
+    here = ClaimOfPods()
     assert here.told(here.claim) == [("uid-a", "Normal", NOTE), ("uid-b", "Normal", NOTE)]
 
 
 def test_pods_of_another_claim_of_that_name_are_not_told() -> None:
-    here = Told()
+    here = ClaimOfPods()
     assert here.told(msgspec.structs.replace(here.claim, uid="another")) == []
     assert here.told(msgspec.structs.replace(here.claim, name="gone")) == []
