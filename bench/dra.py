@@ -23,7 +23,7 @@ import msgspec
 from bench import dra_bursts, dra_devices
 from bench.agent.arena import NODE, START_WAIT_S, Load, Running, an_agent, api_server
 from bench.agent.trials import percentile
-from bench.figures import Figure, figure, publish
+from bench.figures import Figure, figure, publish, write
 from gpufleet.agent.dra.device_pools import pool_name
 from gpufleet.agent.kubelet.kubelet_api import dra_plugin_pb2 as api
 from gpufleet.cli.main import run_program
@@ -155,7 +155,10 @@ def measured(part: str, *, small: bool) -> Iterator[Figure]:
 @click.argument("parts", nargs=-1, type=OneOf(PARTS))
 def main(small: bool, parts: tuple[str, ...]) -> None:
     """Measure PARTS: agent, devices, whole-cards, partitionable; all of them where none is named."""
-    figures = [one for part in parts or PARTS for one in measured(part, small=small)]
+    figures: list[Figure] = []
+    for part in parts or PARTS:
+        figures += measured(part, small=small)
+        write("dra", figures)
     claims = f"prepare: {ROUNDS * 28} claims, one after the other; {LOAD.name}"
     publish("dra", figures, [claims] if "agent" in (parts or PARTS) else [])
 

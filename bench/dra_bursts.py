@@ -31,8 +31,11 @@ CARDS_TO_CUT = 2
 SLICES_OF_A_CARD = 2
 """One with its counters, and one with its devices."""
 
-STALL_S = 120.0
+STALL_S = 60.0
 """A burst in which nothing was bound for so long is over."""
+
+BURST_MOST_S = 150.0
+"""A burst that takes longer is over too: what was bound by then says how fast it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +170,11 @@ def burst(load: Load, who: Contender) -> Burst:
         here.listener.skip()
         story = Story(who.user)
         with running(who, here.cluster, here.kube_scheduler, gangs=False) as process:
-            bound = -1
-            while bound < len(story.bound_s) < load.pods:
+            bound, ends_s = -1, time.monotonic() + BURST_MOST_S
+            while bound < len(story.bound_s) < load.pods and time.monotonic() < ends_s:
                 bound = len(story.bound_s)
-                here.listener.until(story, lambda seen: len(seen.bound_s) >= load.pods, STALL_S)
+                wait_s = min(STALL_S, max(0.0, ends_s - time.monotonic()))
+                here.listener.until(story, lambda seen: len(seen.bound_s) >= load.pods, wait_s)
             spent = cost(process.pid)
         if story.first_list_s is None:
             raise WorldError(f"{who.name} never listed anything")

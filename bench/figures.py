@@ -51,6 +51,11 @@ def publish(name: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> 
     console.print(table)
     for note in notes:
         console.print(note, soft_wrap=True)
+    write(name, figures)
+
+
+def write(name: str, figures: Sequence[Figure]) -> None:
+    """Write build/bench/NAME.json; a benchmark of several parts does so after each, in case it is ended."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(list(figures)), indent=1)
     (FOLDER / f"{name}.json").write_bytes(text + b"\n")

@@ -106,7 +106,7 @@ def test_with_cards_for_claims_it_needs_folders_of_drivers_too(cluster: LocalClu
 def test_where_it_cuts_cards_it_has_the_capability_for_that(cluster: LocalCluster) -> None:
     without = answer(cluster, pod_specs(rendered())[AGENT])[1]
     message = answer(cluster, pod_specs(rendered({"agent.mig.layouts": True}))[AGENT])[1]
-    assert exceptions(message) - exceptions(without) == {"non-default capabilities"}
+    assert exceptions(message) - exceptions(without) == {"unrestricted capabilities"}
     assert host_folders(message) == host_folders(without)
 
 

@@ -71,3 +71,19 @@ def test_a_no_over_many_equal_devices_needs_no_search_through_their_combinations
     assert answer(question)["error"] == "no devices of this node serve all requests together"
     question["claims"][0]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 16
     assert devices(question) == [f"a/d{number}" for number in range(0, 64, 4)]
+
+
+def test_input_51_two_texts_that_only_look_alike_are_two_values() -> None:
+    """One letter, and a letter with a combining accent."""
+    at = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    listed = [
+        {"name": name, "attributes": {"site": {"string": text}}}
+        for name, text in (("d0", composed), ("d1", decomposed))
+    ]
+    slices = [{"metadata": {"name": "s"}, "spec": {"driver": DRIVER, "pool": at, **HERE, "devices": listed}}]
+    together = asked(slices, count=2)
+    together["claims"][0]["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/site"}]
+    assert devices(together) == []
+    expression = f'device.attributes["{DRIVER}"].site == "{decomposed}"'
+    assert devices(asked(slices, selectors=[{"cel": {"expression": expression}}])) == ["a/d1"]

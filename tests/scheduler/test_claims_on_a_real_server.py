@@ -4,7 +4,10 @@ Claims of templates are made, and devices taken back, by Kubernetes' own control
 that was killed after a write is the claim as it is after that write, so these states are written by hand.
 """
 
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -150,3 +153,82 @@ def test_a_device_is_waited_for_until_its_driver_says_that_it_is_ready(cluster: 
         until(lambda: devices(api).get("attached") == "fabric")
         say_of_device(api, "attached", "ready")
         until(lambda: node_of(api, "attached") == "n-001")
+
+
+HOOK = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def put_hook(api: Api, port: int, policy: str) -> None:
+    """A webhook that judges every write to claims, as the driver of other devices may bring one."""
+    rule = {
+        "apiGroups": ["resource.k8s.io"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["resourceclaims", "resourceclaims/status"],
+    }
+    hook = {
+        "name": "claims.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+        "rules": [rule],
+        "failurePolicy": policy,
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "admissionReviewVersions": ["v1"],
+    }
+    api.request("DELETE", f"{HOOK}/claims")
+    api.call("POST", HOOK, {"metadata": {"name": "claims"}, "webhooks": [hook]})
+
+
+class BadHook:
+    """A port where connections are taken, and answered with these bytes or never."""
+
+    def __init__(self, answer: bytes | None) -> None:
+        self._answer = answer
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        self.called: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        # Until the port is closed.
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                if self._answer is not None:
+                    connection.sendall(self._answer)
+                    connection.close()
+                self.called.append(connection)
+
+    def close(self) -> None:
+        """Take no more connections: from now on it is down."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for one in self.called:
+            one.close()
+
+
+def test_fault_36_a_webhook_of_claims_that_is_slow_wrong_or_down_gives_no_device_twice(
+    cluster: LocalCluster,
+) -> None:
+    """Where it has to answer, pods with claims wait and others start; where it need not, they start too."""
+    slow, wrong, down = BadHook(None), BadHook(b"HTTP/1.1 200 OK\r\n\r\n{}"), BadHook(None)
+    down.close()
+    with cluster.api() as api, scheduler_at_work(cluster):
+        for name, hook in (("slow", slow), ("wrong", wrong), ("down", down)):
+            put_hook(api, hook.port, "Fail")
+            api.call("POST", CLAIMS, {"metadata": {"name": name}, "spec": ASKED})
+            add_pod(api, name, resourceClaimName=name)
+            spec = {"schedulerName": "gpufleet", "containers": [{"name": "main", "image": "none"}]}
+            api.call("POST", PODS, {"metadata": {"name": f"beside-{name}"}, "spec": spec})
+            until(lambda: node_of(api, f"beside-{name}") != "")  # noqa: B023  (called at once)
+            until(lambda: hook is down or len(hook.called) > 1)  # noqa: B023
+            assert (devices(api).get(name), node_of(api, name)) == (None, "")
+            put_hook(api, hook.port, "Ignore")
+            until(lambda: node_of(api, name) != "")  # noqa: B023
+            assert devices(api)[name] == node_of(api, name)
+            assert len(set(devices(api).values())) == len(devices(api))
+            api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+            until(lambda: name not in devices(api))  # noqa: B023
+        api.call("DELETE", f"{HOOK}/claims")
+    slow.close()
+    wrong.close()

@@ -9,8 +9,8 @@ PAGE = (ROOT / "docs" / "malformed-inputs.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
 FAULTS_PAGE = (ROOT / "docs" / "faults-live.md").read_text(encoding="utf-8")
 FAULTS_NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAULTS_PAGE)
-INPUTS = {15, *range(38, 51)}
-"""Those of queues, gangs and topology."""
+INPUTS = {15, *range(38, 53)}
+"""Those of queues, gangs, topology and claims."""
 
 
 def test_every_test_that_the_pages_name_exists() -> None:

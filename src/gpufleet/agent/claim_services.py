@@ -81,6 +81,7 @@ class ClaimServices:
                 self._held,
                 cutter(prepared),
                 MadeInstanceEvents(client, PodEvents(client, settings.node)).tell,
+                access.claims_in_use,
             ),
             ClaimRecord(settings.state_folder / CLAIMS, access.disk),
             ClaimFiles(settings.cdi_folder, access.disk),

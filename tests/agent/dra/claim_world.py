@@ -1,9 +1,11 @@
 """What surrounds a preparer: claims in an API server, cards, a disk that may fail at a step."""
 
 import asyncio
+import errno
+import os
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer, ClaimWor
 from gpufleet.agent.dra.device_pools import device_pools, pool_name
 from gpufleet.agent.dra.prepared_claims import ClaimRecord, Prepared, PreparedClaim
 from gpufleet.agent.dra.slice_publisher import Pools
+from gpufleet.agent.kubelet.pod_resources import ClaimUse
 from gpufleet.agent.state.disk import MachineDisk
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.client import Client
 from gpufleet.kube.clock import MachineClock
@@ -71,11 +75,20 @@ class FailingDisk(MachineDisk):
 
     def __init__(self) -> None:
         self.steps_left = -1
+        self.failed = False
+        self._for_good: int | None = None
+
+    def fails_from(self, step: int, problem: int) -> None:
+        """From the step of this number on it fails with an error of the system; with 0 it is well again."""
+        self.steps_left, self.failed = step or -1, False
+        self._for_good = problem if step else None
 
     def _step(self) -> None:
         self.steps_left -= 1
-        if self.steps_left == 0:
-            raise OSError(28, "No space left on device")
+        if self.steps_left == 0 or (self.failed and self._for_good is not None):
+            self.failed = True
+            code = self._for_good or errno.ENOSPC
+            raise OSError(code, os.strerror(code))
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """As Disk, if it does not fail."""
@@ -134,6 +147,7 @@ class World:
         self.pools: Topic[Pools] = Topic(device_pools(self.gpus.value, lambda _: True))
         self.held: Mapping[DeviceId, str] = {}
         self.libraries: tuple[CdiMount, ...] | None = ()
+        self.in_use: Collection[ClaimUse] | None = ()
         self.told_made: list[tuple[str, str]] = []
         self.preparer = self.started(boot_id)
 
@@ -143,13 +157,26 @@ class World:
         prepared = LoopTopic({})
         world = ClaimWorld(
             *(NODE, boot_id, self.gpus, self.pools, prepared),
-            *(self._edits, lambda: self.held, self.cutter(prepared), self._tell_made),
+            *(self._edits, lambda: self.held, self.cutter(prepared)),
+            *(self._tell_made, self._asked_in_use),
         )
         record = ClaimRecord(self.folder / "claims", self.disk)
         self.preparer = ClaimPreparer(self.client, world, record, ClaimFiles(self.folder / "cdi", self.disk))
         if loaded:
             self.preparer.take(record.load())
+            asyncio.run(self.preparer.find_lost())
         return self.preparer
+
+    async def _asked_in_use(self) -> Collection[ClaimUse]:
+        """What the kubelet says that pods have of claims; it may not answer."""
+        if self.in_use is None:
+            raise KubeletError("the kubelet does not tell the holders of devices: UNAVAILABLE")
+        return self.in_use
+
+    def used(self, claim: ClaimName, *devices: str) -> None:
+        """A pod runs with these devices of a claim."""
+        uses = [ClaimUse(claim.namespace, claim.name, NVIDIA, POOL, device) for device in devices]
+        self.in_use = (*(self.in_use or ()), *uses)
 
     async def _tell_made(self, claim: ClaimName, note: str) -> None:
         """What the pods of a claim are told of what was made for it."""

@@ -322,3 +322,27 @@ def test_before_the_cards_are_known_a_claim_is_refused(world: World) -> None:
     world.pools.publish(None)
     with pytest.raises(RefusedError, match="not known yet"):
         world.prepare(world.allocated("one", "gpu-0"))
+
+
+def test_input_51_a_claim_deleted_for_years_holds_its_device_until_it_is_gone(
+    world: World,
+) -> None:
+    old = world.allocated("old", "gpu-0")
+    metadata = world.server.claims["old"]["metadata"]
+    metadata |= {"deletionTimestamp": "2020-01-01T00:00:00Z", "finalizers": ["example.com/keep"]}
+    assert world.prepare(old) == ["gpu-0"]
+    other = world.allocated("other", "gpu-0")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="held by claim team/old"):
+            world.prepare(other)
+        world.clock.later_s += 2 * GONE_AFTER_S
+    world.unprepare(old)
+    assert world.prepare(other) == ["gpu-0"]
+
+
+def test_input_51_a_claim_of_the_longest_name_is_prepared(world: World) -> None:
+    claim = world.allocated("n" * 253, "gpu-0", uid="8d4a6d0e-6c1f-4b58-9f5b-0d1f3f6f7a11")
+    assert world.prepare(claim) == ["gpu-0"]
+    assert world.nodes_of(claim) == ["/dev/nvidia0"]
+    with pytest.raises(RefusedError, match=f"held by claim team/{'n' * 253}"):
+        world.prepare(world.allocated("other", "gpu-0"))

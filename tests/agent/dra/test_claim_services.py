@@ -111,6 +111,7 @@ def test_a_claim_waits_for_the_files_of_its_driver(tmp_path: Path) -> None:
     agent.claims.parts(agent.kubelet, agent.holders, agent.pods)
     agent.monitor.gpus.publish(world.gpus.value)
     agent.claims.delivery.pools.publish(world.pools.value)
+    asyncio.run(agent.claims.preparer.find_lost())
     with pytest.raises(RefusedError, match="no files of the driver of device gpu-0"):
         asyncio.run(agent.claims.preparer.prepare(NVIDIA, claim))
     libraries = tmp_path / "driver" / "usr" / "lib64"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ from gpufleet.kube.transport import Request, Response, ResponseStream, Transport
 from gpufleet.localkube.cluster import LocalCluster
 from tests.agent.dra.test_offered_devices import a_mixed_node
 from tests.agent.node_values import a_gpu, a_node
+from tests.kube.codec.test_corpus import FILES
+from tests.kube.codec.test_corpus import story as story_of
 from tests.localkube.cluster import cluster  # noqa: F401  a fixture
 
 NODE = "dra-node"
@@ -344,3 +347,19 @@ async def until(
         while not holds(found := await look()):  # noqa: ASYNC110  (the server is another process)
             await asyncio.sleep(0.1)
         return found
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in FILES if one.name.startswith("52-")], ids=lambda path: path.stem
+)
+def test_input_52_the_server_says_of_a_malformed_slice_what_its_file_says(
+    cluster: LocalCluster,  # noqa: F811
+    path: Path,
+) -> None:
+    """What it takes although no device can be given of it is refused or unused by our own reader alone."""
+    told_of = story_of(path)
+    with cluster.api() as api:
+        status, body = api.request(
+            "POST", "/apis/resource.k8s.io/v1/resourceslices?dryRun=All", told_of["input"]
+        )
+    assert status == {"refused": 422, "accepted": 201}[told_of["server"]], body

@@ -9,18 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.dra_allocation.pools import SliceIndex
+from gpufleet.dra_allocation.slices import NodeFacts, ResourceSlice
 from gpufleet.kube.codec.gang_terms import Membership
 from gpufleet.kube.codec.gangs import make_gang, read_membership
 from gpufleet.kube.codec.grant import read_grant
 from gpufleet.kube.codec.pod import read_pod
+from gpufleet.kube.codec.resource_slices import read_resource_slice
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.resource_slices import ResourceSliceObject
 from tests.kube.shelf import Shelf
 from tests.kube.wire_objects import decoded
 
 FILES = sorted((Path(__file__).parents[2] / "corpus" / "kube").glob("*.yaml"))
 # Numbers of the list of malformed inputs that pods, groups and grants can have.
-COVERED = {*range(1, 13), *range(14, 30), 38, 45, 47, 49, 50, 51}
+COVERED = {*range(1, 13), *range(14, 30), 38, 45, 47, 49, 50, 51, 52}
 
 
 def story(path: Path) -> dict[str, Any]:
@@ -42,10 +46,18 @@ def filled(part: Any, filling: object) -> Any:
     return filling if part == "@" and filling is not None else part
 
 
+def slice_of(told: dict[str, Any]) -> ResourceSlice:
+    """The slice of devices of a file. Raises ObjectError."""
+    return read_resource_slice(decoded(told["input"], ResourceSliceObject))
+
+
 def read(told: dict[str, Any]) -> dict[str, Any]:
     """What the codec makes of it."""
     if told.get("reads") == "grant":
         return {"grant": read_grant(told["grant"])}
+    if told.get("reads") == "slice":
+        (pool,) = SliceIndex([slice_of(told)]).pools(NodeFacts("n"))
+        return {"problem": pool.problem, "devices": len(pool.candidates)}
     if told.get("reads") == "gang":
         members = []
         for written in told["members"]:
@@ -81,6 +93,8 @@ def test_verdict(path: Path) -> None:
         case "unreadable":
             with pytest.raises(msgspec.DecodeError):
                 msgspec.json.decode(told["wire"].encode(), type=Pod)
+        case "unused":
+            assert read(told) == {"problem": told["problem"], "devices": 0}
         case "normalised":
             found = read(told)
             assert {name: found[name] for name in told["result"]} == told["result"]

@@ -22,7 +22,8 @@ from gpufleet.agent.dra.card_cutter import CardCutter
 from gpufleet.agent.dra.claim_configuration import check_configuration
 from gpufleet.agent.dra.claim_devices import as_it_is, device_of, is_there
 from gpufleet.agent.dra.claim_files import ClaimFiles
-from gpufleet.agent.dra.device_pools import DevicePool, by_name, pool_name
+from gpufleet.agent.dra.device_pools import DRIVERS, DevicePool, by_name, pool_name
+from gpufleet.agent.dra.lost_claims import InUse, LostClaims, NotKnownError
 from gpufleet.agent.dra.prepared_claims import (
     ClaimRecord,
     Prepared,
@@ -53,6 +54,12 @@ POLL_EVERY_S = 15.0
 KNOWN_READ_S = 5.0
 """For how long a prepared claim waits to be compared with the API server: the kubelet gives up after 45 s."""
 
+LOST_EVERY_S = 1.0
+"""How often to ask what pods have until that is known: new claims wait for it."""
+
+LOST_FOUND_S = 20.0
+"""For how long a new claim waits until the kubelet said what pods have: it gives up after 45 s."""
+
 GONE_AFTER_S = 90.0
 """How long the kubelet has to take back a claim that is gone: it looks for such claims every minute."""
 
@@ -80,7 +87,8 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     ``prepared`` is kept by the preparer. ``edits`` is what a container gets for a card or a part of it;
     None where the files of the card's driver are not there.
     ``held`` has the cards that containers hold by the device plugin, with the title of one of the pods.
-    ``tell_made`` tells the pods of a claim what was made for it, and how long that took.
+    ``in_use`` asks the kubelet which claims pods have. ``tell_made`` tells the pods of a claim what was made
+    for it, and how long that took.
     """
 
     node: str
@@ -92,6 +100,7 @@ class ClaimWorld(msgspec.Struct, frozen=True):
     held: Callable[[], Mapping[DeviceId, str]]
     cutter: CardCutter
     tell_made: Callable[[ClaimName, str], Coroutine[Any, Any, None]]
+    in_use: InUse
 
 
 class ClaimPreparer:
@@ -110,11 +119,16 @@ class ClaimPreparer:
         """Set once it is known what earlier processes prepared."""
         self.problem = ""
         self._mending = ""
+        self._lost = LostClaims(client, world.in_use, DRIVERS.values())
+        self._looking = ""
+        self._whole_again = asyncio.Event()
 
     def take(self, found: Iterable[PreparedClaim]) -> None:
         """Go on with what earlier processes prepared; called on the loop of those that follow it."""
         self.prepared.publish({(one.uid, one.driver): one for one in found})
         self.loaded.set()
+        if self._record.is_whole:
+            self._whole_again.set()
 
     async def run(self) -> None:
         """Keep prepared claims usable until cancelled. Raises OSError."""
@@ -122,11 +136,14 @@ class ClaimPreparer:
             self.take(await asyncio.to_thread(self._record.load))
         while True:
             changed = self._world.gpus.changed
+            await self.find_lost()
             # Files first: a driver may take its time to cut a card.
             await self.restore()
-            await self.mend()
+            # Before it is known what pods have, an instance of one of them may seem to be of none.
+            if self._whole_again.is_set():
+                await self.mend()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_EVERY_S):
+                async with asyncio.timeout(POLL_EVERY_S if self._whole_again.is_set() else LOST_EVERY_S):
                     await changed.wait()
 
     async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:
@@ -150,6 +167,27 @@ class ClaimPreparer:
             await self._whole(self._taken_back(driver, uid))
         except OSError as error:
             raise RefusedError(f"the claim of UID {uid} is not taken back: {error}") from error
+
+    async def find_lost(self) -> None:
+        """Remember claims again that pods have and whose records were lost; once, where any may be lost."""
+        if self._whole_again.is_set() or self._world.pools.value is None:
+            return
+        try:
+            for one in await self._lost.found(self.prepared.value.values()):
+                claim = ClaimName(one.namespace, one.uid, one.name)
+                made = msgspec.structs.replace(
+                    self._made(one.driver, claim, one.allocation), stage=Stage.READY
+                )
+                await self._whole(self._kept(made))
+        except (NotKnownError, RefusedError, InputError, OSError) as error:
+            self._looking = str(error)
+            return
+        self._looking = "; ".join(self._lost.problems)
+        self._whole_again.set()
+
+    async def _kept(self, claim: PreparedClaim) -> None:
+        async with self._turn:
+            await self._keep(claim)
 
     async def _whole(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Finish what was begun also where the caller gives up: records and what is known stay equal."""
@@ -294,6 +332,8 @@ class ClaimPreparer:
 
     async def _allocation(self, driver: str, claim: ClaimName) -> WrittenAllocation | None:
         """What a claim to be prepared has; None where it is prepared. Raises KubeError, RefusedError."""
+        if (claim.uid, driver) not in self.prepared.value:
+            await self._wait_for_lost()
         known = self.prepared.value.get((claim.uid, driver))
         if known is None:
             return await self._read(claim)
@@ -304,6 +344,15 @@ class ClaimPreparer:
             # Containers of a prepared claim start also while the API server is away.
             return None
         return None if _is_of(known, found) else found
+
+    async def _wait_for_lost(self) -> None:
+        """Wait until it is known what pods have. Raises RefusedError."""
+        try:
+            async with asyncio.timeout(LOST_FOUND_S):
+                await self._whole_again.wait()
+        except TimeoutError:
+            words = self._looking or "which claims pods have is not known yet"
+            raise RefusedError(f"records of prepared claims were lost, and {words}") from None
 
     async def _look_at_holders(self, made: PreparedClaim) -> None:
         """See whether claims that hold its devices still have them in the API server."""
@@ -417,7 +466,7 @@ class ClaimPreparer:
     async def restore(self) -> None:
         """Make the files of all prepared claims be there, as they are right for this boot."""
         async with self._turn:
-            problems = [one for one in (self._record.problem, self._mending) if one]
+            problems = [one for one in (self._record.problem, self._looking, self._mending) if one]
             for claim in list(self.prepared.value.values()):
                 if claim.stage is not Stage.READY:
                     continue

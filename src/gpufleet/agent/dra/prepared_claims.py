@@ -119,12 +119,16 @@ class ClaimRecord:
     def __init__(self, folder: Path, disk: Disk = DISK) -> None:
         self._folder = folder
         self._disk = disk
+        self.is_whole = True
+        """Whether all claims that were prepared are known: not where a record or the folder is lost."""
+
         self.problem = ""
         """What could not be read, in sentences; empty where all could."""
 
     def load(self) -> tuple[PreparedClaim, ...]:
         """What earlier processes prepared, in a fixed order. Raises OSError."""
         if not self._folder.is_dir():
+            self.is_whole = False
             return ()
         found, problems = [], []
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
@@ -135,6 +139,8 @@ class ClaimRecord:
                 LOG.warning(problem, extra={"path": str(path)})
                 problems.append(problem)
         self.problem = "; ".join(problems)
+        # A record that was put aside by an earlier process stays lost until its claim is found again.
+        self.is_whole = not problems and not any(self._folder.glob("*.damaged"))
         return tuple(found)
 
     def keep(self, claim: PreparedClaim) -> None:

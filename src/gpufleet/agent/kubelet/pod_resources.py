@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 
 from gpufleet.agent.kubelet.kubelet_api import pod_resources_pb2 as api
 from gpufleet.agent.state.node_state import Held
@@ -23,6 +24,16 @@ MAXIMUM_BYTES = 16 * 1024 * 1024
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", MAXIMUM_BYTES))
 
 
+class ClaimUse(msgspec.Struct, frozen=True):
+    """A device of a claim that a pod has, as the kubelet says it."""
+
+    namespace: str
+    name: str
+    driver: str
+    pool: str
+    device: str
+
+
 class PodResources:
     """The kubelet behind one socket."""
 
@@ -36,6 +47,23 @@ class PodResources:
             "List", api.ListPodResourcesRequest(), api.ListPodResourcesResponse
         )
         return tuple(held for pod in answer.pod_resources for held in _held(pod))
+
+    async def claims(self) -> tuple[ClaimUse, ...]:
+        """The devices of claims that pods of this node have, each once. Raises KubeletError.
+
+        A kubelet before 1.34 says none unless a gate is open.
+        """
+        answer: api.ListPodResourcesResponse = await self._call(
+            "List", api.ListPodResourcesRequest(), api.ListPodResourcesResponse
+        )
+        found = (
+            ClaimUse(claim.claim_namespace, claim.claim_name, one.driver_name, one.pool_name, one.device_name)
+            for pod in answer.pod_resources
+            for container in pod.containers
+            for claim in container.dynamic_resources
+            for one in claim.claim_resources
+        )
+        return tuple(dict.fromkeys(found))
 
     async def get(self, namespace: str, pod: str) -> tuple[Held, ...]:
         """What one pod holds. Raises KubeletError, also for a pod that the kubelet does not know."""

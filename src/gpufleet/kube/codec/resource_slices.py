@@ -28,6 +28,9 @@ from gpufleet.model.labels import NodeTerm
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity, parse_quantity
 
+DEVICES_MOST = 128
+"""Of one slice, as the API server has it."""
+
 ATTRIBUTE_KINDS = "one of int, bool, string, version, ints, bools, strings, versions"
 """The kinds of values that attributes have."""
 
@@ -37,6 +40,9 @@ def read_resource_slice(one: written.ResourceSliceObject) -> ResourceSlice:
     spec = one.spec
     with of_object("ResourceSlice", one.metadata.name), inside("spec"):
         by_device = bool(spec.per_device_node_selection)
+        if len(spec.devices) > DEVICES_MOST:
+            expected = f"at most {DEVICES_MOST}, the others in further slices of the pool"
+            raise InputError(f"{len(spec.devices)} devices", field="devices", expected=expected)
         return ResourceSlice(
             one.metadata.name,
             spec.driver,
@@ -179,4 +185,12 @@ def _amount(text: str | None, field: str) -> Quantity | None:
 
 
 def _counters(counters: dict[str, written.WrittenCounter], field: str) -> dict[str, Quantity]:
-    return {name: parse_quantity(one.value, field=f"{field}[{name}]") for name, one in counters.items()}
+    return {name: _amount_of_counter(one.value, f"{field}[{name}]") for name, one in counters.items()}
+
+
+def _amount_of_counter(text: str, field: str) -> Quantity:
+    """An amount that is not negative: the API server takes one that is, and it would give others more."""
+    amount = parse_quantity(text, field=field)
+    if amount.nano < 0:
+        raise InputError("a negative amount", field=field, value=text, expected="0 or more")
+    return amount

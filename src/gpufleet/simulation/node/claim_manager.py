@@ -15,6 +15,8 @@ from gpufleet.agent.device_plugin import cdi
 from gpufleet.agent.dra.claim_files import file_name, qualified_name
 from gpufleet.agent.dra.claim_preparer import ClaimName, ClaimPreparer
 from gpufleet.agent.dra.device_health import HealthSource
+from gpufleet.agent.kubelet.pod_resources import ClaimUse
+from gpufleet.agent.state.state_errors import KubeletError
 from gpufleet.kube.clock import Clock
 from gpufleet.simulation.node.crashes import Crashes
 from gpufleet.simulation.node.kubelet import PluginGoneError, SimulatedKubelet
@@ -41,6 +43,9 @@ class ClaimManager:
         """What was answered for each prepared claim, by its UID; it outlives the kubelet's process."""
         self.using: dict[str, frozenset[str]] = {}
         """The cards of running containers, by the UID of their claim."""
+        self._names: dict[str, tuple[str, ClaimName]] = {}
+        """The driver and the name of each claim with which a container started."""
+
         self.changed: list[str] = []
         """Claims that were answered otherwise than before, in words."""
 
@@ -76,7 +81,18 @@ class ClaimManager:
             paths = (node.path for node in found[name].container_edits.device_nodes)
             cards.update(self.cards[path] for path in paths if path in self.cards)
         self.using[claim.uid] = frozenset(cards)
+        self._names[claim.uid] = driver, claim
         return self.using[claim.uid]
+
+    async def in_use(self) -> tuple[ClaimUse, ...]:
+        """What running containers have by claims, as the pod resources API says it. Raises KubeletError."""
+        if not self.kubelet.up:
+            raise KubeletError("the kubelet does not listen")
+        return tuple(
+            ClaimUse(claim.namespace, claim.name, driver, pool, device)
+            for driver, claim in (self._names[uid] for uid in self.using)
+            for pool, device in self.answers[claim.uid].devices
+        )
 
     def _socket(self, driver: str) -> "SimulatedDriverSocket":
         socket = self.drivers.get(driver)

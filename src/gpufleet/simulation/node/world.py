@@ -148,6 +148,7 @@ class NodeWorld:
             new_name=lambda: f"{next(self.names):032x}",
             listens=False,
             claim_socket=self.claims.maker(process, self.crashes),
+            claims_in_use=self.claims.in_use,
         )
         self.agent = Agent(settings, client, random, access)
         await self.agent.run()

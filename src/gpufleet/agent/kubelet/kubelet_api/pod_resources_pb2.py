@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n6gpufleet/agent/kubelet/kubelet_api/pod_resources.proto\x12\x02v1\"\x19\n\x17ListPodResourcesRequest\"=\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\"I\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\x14.v1.ContainerDevices\"[\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12*\n\ncontainers\x18\x03 \x03(\x0b\x32\x16.v1.ContainerResources\"C\n\x18ListPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x03(\x0b\x32\x10.v1.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"B\n\x17GetPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x01(\x0b\x32\x10.v1.PodResources2\x97\x01\n\x12PodResourcesLister\x12\x41\n\x04List\x12\x1b.v1.ListPodResourcesRequest\x1a\x1c.v1.ListPodResourcesResponse\x12>\n\x03Get\x12\x1a.v1.GetPodResourcesRequest\x1a\x1b.v1.GetPodResourcesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n6gpufleet/agent/kubelet/kubelet_api/pod_resources.proto\x12\x02v1\"\x19\n\x17ListPodResourcesRequest\"=\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\"y\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\x14.v1.ContainerDevices\x12.\n\x11\x64ynamic_resources\x18\x05 \x03(\x0b\x32\x13.v1.DynamicResource\"j\n\x0f\x44ynamicResource\x12\x12\n\nclaim_name\x18\x02 \x01(\t\x12\x17\n\x0f\x63laim_namespace\x18\x03 \x01(\t\x12*\n\x0f\x63laim_resources\x18\x04 \x03(\x0b\x32\x11.v1.ClaimResource\"L\n\rClaimResource\x12\x13\n\x0b\x64river_name\x18\x02 \x01(\t\x12\x11\n\tpool_name\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x04 \x01(\t\"[\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12*\n\ncontainers\x18\x03 \x03(\x0b\x32\x16.v1.ContainerResources\"C\n\x18ListPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x03(\x0b\x32\x10.v1.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"B\n\x17GetPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x01(\x0b\x32\x10.v1.PodResources2\x97\x01\n\x12PodResourcesLister\x12\x41\n\x04List\x12\x1b.v1.ListPodResourcesRequest\x1a\x1c.v1.ListPodResourcesResponse\x12>\n\x03Get\x12\x1a.v1.GetPodResourcesRequest\x1a\x1b.v1.GetPodResourcesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,15 +36,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTAINERDEVICES']._serialized_start=89
   _globals['_CONTAINERDEVICES']._serialized_end=150
   _globals['_CONTAINERRESOURCES']._serialized_start=152
-  _globals['_CONTAINERRESOURCES']._serialized_end=225
-  _globals['_PODRESOURCES']._serialized_start=227
-  _globals['_PODRESOURCES']._serialized_end=318
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=320
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=387
-  _globals['_GETPODRESOURCESREQUEST']._serialized_start=389
-  _globals['_GETPODRESOURCESREQUEST']._serialized_end=454
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=456
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=522
-  _globals['_PODRESOURCESLISTER']._serialized_start=525
-  _globals['_PODRESOURCESLISTER']._serialized_end=676
+  _globals['_CONTAINERRESOURCES']._serialized_end=273
+  _globals['_DYNAMICRESOURCE']._serialized_start=275
+  _globals['_DYNAMICRESOURCE']._serialized_end=381
+  _globals['_CLAIMRESOURCE']._serialized_start=383
+  _globals['_CLAIMRESOURCE']._serialized_end=459
+  _globals['_PODRESOURCES']._serialized_start=461
+  _globals['_PODRESOURCES']._serialized_end=552
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=554
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=621
+  _globals['_GETPODRESOURCESREQUEST']._serialized_start=623
+  _globals['_GETPODRESOURCESREQUEST']._serialized_end=688
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=690
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=756
+  _globals['_PODRESOURCESLISTER']._serialized_start=759
+  _globals['_PODRESOURCESLISTER']._serialized_end=910
 # @@protoc_insertion_point(module_scope)
