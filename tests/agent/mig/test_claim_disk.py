@@ -25,7 +25,7 @@ def was_prepared(node: CutNode, claim: ClaimName) -> bool:
 
 @pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_fault_39_a_disk_that_takes_nothing_costs_new_claims_alone(tmp_path: Path, problem: int) -> None:
-    """From each of its operations on; it is full, read-only, or what was written does not come to the disk."""
+    """From each of its operations on: it is full, read-only, or what was written does not come to it."""
     for step in range(1, 9):
         node = CutNode(tmp_path / str(step))
         large = node.allocated("large", LARGE)
