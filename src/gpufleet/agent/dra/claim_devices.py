@@ -4,7 +4,7 @@ After a reboot a card may have another number, and an instance at the same place
 update of the driver its files have other names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -12,7 +12,7 @@ from gpufleet.agent.device_plugin.cdi import CdiEdits
 from gpufleet.agent.dra.offered_device import OfferedDevice
 from gpufleet.agent.dra.prepared_claims import PreparedClaim, PreparedDevice, Stage
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
-from gpufleet.kube.objects.resource_claims import WrittenResult
+from gpufleet.kube.objects.resource_claims import WrittenAllocation, WrittenResult
 
 Edits = Callable[[Gpu, str], CdiEdits | None]
 """What a container gets for a card or a part of it; None where the files of its driver are not there."""
@@ -77,3 +77,24 @@ def _found_again(
     if now is None or (device.edits.mounts and not now.mounts):
         return None
     return msgspec.structs.replace(device, instance=instance, edits=now)
+
+
+def is_of(claim: PreparedClaim, found: WrittenAllocation) -> bool:
+    """Whether a claim was prepared for the devices that it has now."""
+    prepared = {(one.request, one.pool, one.device, one.share_id, one.by_admin) for one in claim.devices}
+    return prepared == {
+        (one.request, one.pool, one.device, one.share_id, bool(one.admin_access))
+        for one in found.devices.results
+        if one.driver == claim.driver
+    }
+
+
+def holders(
+    prepared: Iterable[PreparedClaim], made: PreparedClaim, device: PreparedDevice
+) -> Iterator[PreparedClaim]:
+    """Other claims that hold a device for themselves."""
+    return (
+        claim
+        for claim in prepared
+        if claim.uid != made.uid and any(one.overlaps(device) for one in claim.devices if not one.by_admin)
+    )

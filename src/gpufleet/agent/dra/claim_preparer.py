@@ -12,7 +12,7 @@ An instance that is made for a claim is made after the claim is remembered, and 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ import msgspec
 from gpufleet.agent.device_plugin.cdi import CdiEdits
 from gpufleet.agent.dra.card_cutter import CardCutter
 from gpufleet.agent.dra.claim_configuration import check_configuration
-from gpufleet.agent.dra.claim_devices import as_it_is, device_of, is_there
+from gpufleet.agent.dra.claim_devices import as_it_is, device_of, holders, is_of, is_there
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.device_pools import DRIVERS, DevicePool, by_name, pool_name
 from gpufleet.agent.dra.lost_claims import InUse, LostClaims, NotKnownError
@@ -205,7 +205,7 @@ class ClaimPreparer:
             known = self.prepared.value.get(key)
             if known is not None and known.stage is Stage.ENDING:
                 raise RefusedError(f"claim {claim.title} is being taken back")
-            if known is None or (found is not None and not _is_of(known, found)):
+            if known is None or (found is not None and not is_of(known, found)):
                 # Another call may have taken it back while this one waited.
                 known = await self._prepare(self._made(driver, claim, found or await self._read(claim)))
             if not self._unmade(known):
@@ -343,7 +343,7 @@ class ClaimPreparer:
         except (KubeError, InputError, RefusedError, TimeoutError):
             # Containers of a prepared claim start also while the API server is away.
             return None
-        return None if _is_of(known, found) else found
+        return None if is_of(known, found) else found
 
     async def _wait_for_lost(self) -> None:
         """Wait until it is known what pods have. Raises RefusedError."""
@@ -357,7 +357,7 @@ class ClaimPreparer:
     async def _look_at_holders(self, made: PreparedClaim) -> None:
         """See whether claims that hold its devices still have them in the API server."""
         for device in made.devices:
-            for holder in list(_holders(self.prepared.value.values(), made, device)):
+            for holder in list(holders(self.prepared.value.values(), made, device)):
                 key = (holder.uid, holder.driver)
                 if await self._has_lost(holder, device):
                     self._gone_since_s.setdefault(key, self._client.clock.monotonic_s())
@@ -418,7 +418,7 @@ class ClaimPreparer:
         """Take back claims that hold its devices and lost them in the API server long ago. Raises OSError."""
         now_s = self._client.clock.monotonic_s()
         for device in made.devices:
-            for holder in list(_holders(self.prepared.value.values(), made, device)):
+            for holder in list(holders(self.prepared.value.values(), made, device)):
                 since_s = self._gone_since_s.get((holder.uid, holder.driver))
                 if since_s is not None and now_s - since_s >= GONE_AFTER_S:
                     LOG.warning("a claim that is gone is taken back", extra={"claim": holder.title})
@@ -456,7 +456,7 @@ class ClaimPreparer:
                 raise RefusedError(
                     f"device {device.device} is held by pod {held[device.gpu]}, by the device plugin"
                 )
-            holder = next(_holders(self.prepared.value.values(), made, device), None)
+            holder = next(holders(self.prepared.value.values(), made, device), None)
             if holder is not None:
                 gone = (holder.uid, holder.driver) in self._gone_since_s
                 raise RefusedError(
@@ -487,24 +487,3 @@ class ClaimPreparer:
             await self._keep(current)
         await asyncio.to_thread(self._files.ensure, current)
         return current
-
-
-def _is_of(claim: PreparedClaim, found: WrittenAllocation) -> bool:
-    """Whether a claim was prepared for the devices that it has now."""
-    prepared = {(one.request, one.pool, one.device, one.share_id, one.by_admin) for one in claim.devices}
-    return prepared == {
-        (one.request, one.pool, one.device, one.share_id, bool(one.admin_access))
-        for one in found.devices.results
-        if one.driver == claim.driver
-    }
-
-
-def _holders(
-    prepared: Iterable[PreparedClaim], made: PreparedClaim, device: PreparedDevice
-) -> Iterator[PreparedClaim]:
-    """Other claims that hold a device for themselves."""
-    return (
-        claim
-        for claim in prepared
-        if claim.uid != made.uid and any(one.overlaps(device) for one in claim.devices if not one.by_admin)
-    )
