@@ -55,9 +55,14 @@ def divisions(facts: ModelFacts, serving: Serving, card: CardEntry) -> Iterator[
     yield from sorted(kept, key=lambda one: (one.gpus, one.stages))
 
 
-@functools.cache
 def refusals(facts: ModelFacts, form: WeightFormat, division: Division) -> tuple[str, ...]:
-    """Why an engine would not start with that division; empty if it would."""
+    """Why an engine would not start with that division; empty if it would. Stages cut through nothing."""
+    one_stage = Division(1, division.tensor_parallel, division.replicas, division.whole_experts)
+    return _refusals(facts, form, one_stage)
+
+
+@functools.cache
+def _refusals(facts: ModelFacts, form: WeightFormat, division: Division) -> tuple[str, ...]:
     found: dict[str, None] = {}
     if division.whole_experts and not any(isinstance(one.feed_forward, Experts) for one in facts.layers):
         found["the model has no experts to deal out: leave out --ep"] = None

@@ -4,6 +4,7 @@
 and a sequence keep. Sizes count elements; the number of bytes follows from the format.
 """
 
+import functools
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -140,7 +141,7 @@ class ModelFacts:
     @property
     def states(self) -> int:
         """How many layers keep a state."""
-        return sum(any(isinstance(one, Recurrence) for one in layer.mixers) for layer in self.layers)
+        return _states(self)
 
     @property
     def has_experts(self) -> bool:
@@ -156,6 +157,11 @@ class ModelFacts:
     def native_format(self) -> str:
         """The name of that format."""
         return self.native.name
+
+
+@functools.cache
+def _states(facts: ModelFacts) -> int:
+    return sum(any(isinstance(one, Recurrence) for one in layer.mixers) for layer in facts.layers)
 
 
 class Origin(StrEnum):

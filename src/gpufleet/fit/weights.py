@@ -1,10 +1,11 @@
 """Bytes of weights on one GPU, for a format and a way of dividing the model."""
 
 import functools
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 
-from gpufleet.fit.facts import Experts, ModelFacts
+from gpufleet.fit.facts import Experts, Layer, ModelFacts
 from gpufleet.fit.formats import WeightFormat
 from gpufleet.fit.ranks import Division
 from gpufleet.fit.roles import EVERY_LAYER, Role
@@ -65,13 +66,45 @@ def read_bytes(facts: ModelFacts, form: WeightFormat) -> float:
 @functools.cache
 def on_one_gpu_bytes(facts: ModelFacts, form: WeightFormat, division: Division) -> float:
     """Bytes on the fullest GPU, when layers are dealt to pipeline stages and each stage is divided."""
+    stages, outside = division.stages, list(ends(facts))
+    layers = _layer_bytes(facts, form, _of_one_stage(division))
+    if stages == 1:
+        return _bytes_of(outside, facts, form, division) + sum(layers)
+    first = [group for group in outside if group.role in {Role.EMBEDDING, Role.VISION}]
+    # A tied table is needed at both ends.
+    last = [group for group in outside if group.role in {Role.HEAD, Role.SMALL}]
+    last += [group for group in outside if facts.tied and group.role is Role.EMBEDDING]
+    sizes = stage_sizes(len(layers), stages)
+    starts = itertools.accumulate(sizes, initial=0)
+    found = [sum(layers[start : start + size]) for start, size in zip(starts, sizes, strict=False)]
+    found[0] += _bytes_of(first, facts, form, division)
+    found[-1] += _bytes_of(last, facts, form, division)
+    return max(found)
 
-    def bytes_of(groups: Iterable[Weights]) -> float:
-        return sum(
-            held(group, form, division) * bits_of(group, form, tied=facts.tied) / 8 for group in groups
-        )
 
-    return max(bytes_of(stage) for stage in staged(facts, division.stages))
+@functools.cache
+def _layer_bytes(facts: ModelFacts, form: WeightFormat, division: Division) -> tuple[float, ...]:
+    """Bytes of each layer on one GPU. Of dozens of layers a few differ, and each of these is counted once."""
+    apart = {number for number, _ in form.spared}
+    known: dict[tuple[Layer, int], float] = {}
+    found = []
+    for number, layer in enumerate(facts.layers):
+        key = layer, number if number in apart else EVERY_LAYER
+        if key not in known:
+            groups = [replace(group, layer=key[1]) for group in of_layer(layer, facts.hidden)]
+            known[key] = _bytes_of(groups, facts, form, division)
+        found.append(known[key])
+    return tuple(found)
+
+
+def _bytes_of(groups: Iterable[Weights], facts: ModelFacts, form: WeightFormat, division: Division) -> float:
+    """Bytes of these groups on one GPU."""
+    return sum(held(group, form, division) * bits_of(group, form, tied=facts.tied) / 8 for group in groups)
+
+
+def _of_one_stage(division: Division) -> Division:
+    """How a layer is divided, whatever the number of stages."""
+    return Division(1, division.tensor_parallel, division.replicas, division.whole_experts)
 
 
 def spared_at_most(facts: ModelFacts, form: WeightFormat) -> WeightFormat:
@@ -101,26 +134,6 @@ def held(group: Weights, form: WeightFormat, division: Division) -> float:
     width = -(-group.parts // division.expert_ranks)
     padded = -(-width // form.expert_padding) * form.expert_padding
     return group.elements / group.parts * padded
-
-
-def staged(facts: ModelFacts, stages: int) -> Iterator[list[Weights]]:
-    """The groups of each pipeline stage: the first has the embedding, the last the head."""
-    outside = list(ends(facts))
-    if stages == 1:
-        yield list(matrices(facts))
-        return
-    first = [group for group in outside if group.role in {Role.EMBEDDING, Role.VISION}]
-    # A tied table is needed at both ends.
-    last = [group for group in outside if group.role in {Role.HEAD, Role.SMALL}]
-    last += [group for group in outside if facts.tied and group.role is Role.EMBEDDING]
-    for number, share in enumerate(stage_sizes(len(facts.layers), stages)):
-        start = sum(stage_sizes(len(facts.layers), stages)[:number])
-        groups = [
-            replace(group, layer=start + place)
-            for place, layer in enumerate(facts.layers[start : start + share])
-            for group in of_layer(layer, facts.hidden)
-        ]
-        yield groups + (first if number == 0 else []) + (last if number == stages - 1 else [])
 
 
 def stage_sizes(layers: int, stages: int) -> list[int]:
