@@ -28,8 +28,7 @@ class CrowdedNode:
 
 def judge(facts: Facts) -> Iterator[Failure]:
     """All such pods together, with the nodes that would have room for them."""
-    crowds = Crowds(facts)
-    open_nodes = [one for one in facts.gpu_nodes if one.is_ready and not one.is_cordoned]
+    places = Places(facts)
     stuck: dict[str, PodView] = {}
     nodes: dict[str, tuple[CrowdedNode, str]] = {}
     # Of thousands of pods a few differ in what they ask for, select and tolerate.
@@ -38,8 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         template = pod.template
         needs = asked_by(template), _tolerated(template), facts.cluster.taken(template)
         if needs not in known:
-            mine = [one for one in open_nodes if one.name in needs[2]]
-            known[needs] = _held(needs[0], map(crowds.on, _open_to(template, mine)))
+            known[needs] = _held(needs[0], places, places.open_to(template, needs[2]))
         if known[needs]:
             stuck[pod.title] = pod
             nodes.update(known[needs])
@@ -47,59 +45,89 @@ def judge(facts: Facts) -> Iterator[Failure]:
         yield _failure(facts, stuck, list(nodes.values()))
 
 
-def _open_to(template: PodTemplate, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
-    """The nodes whose taints the pod tolerates. Of thousands of nodes a few differ in their taints."""
-    repels: dict[tuple[object, bool], bool] = {}
-    for one in nodes:
-        sort = one.taints, one.seen.completes_tolerations
-        if sort not in repels:
-            repels[sort] = untolerated(one.taints, tolerations_on(one.seen, template)) is not None
-        if not repels[sort]:
-            yield one
-
-
 def _tolerated(template: PodTemplate) -> _Tolerated:
     """What the pod tolerates, as it is written; pods that write the same are alike."""
     return tuple(sorted(tuple(one.texts().items()) for one in template.tolerations))
 
 
-def _held(asked: Amounts, nodes: Iterable[CrowdedNode]) -> dict[str, tuple[CrowdedNode, str]]:
+def _held(asked: Amounts, places: "Places", open_to: Iterable["Place"]) -> dict[str, tuple[CrowdedNode, str]]:
     """The nodes on which the pod would fit without guests, and what lacks there; none if it fits anyway."""
     found: dict[str, tuple[CrowdedNode, str]] = {}
     # Of thousands of nodes a few differ in what is free. A node of the second sort lacks GPUs, which no
     # guest holds.
-    lacking: dict[Amounts, tuple[str, ...]] = {}
-    without_gpus: set[Amounts] = set()
-    for one in nodes if asked.devices.items else ():
-        free = one.free
-        if free not in lacking:
-            lacking[free] = free.lacks(asked)
-            if not lacking[free]:
+    lacking: dict[int, tuple[str, ...]] = {}
+    without_gpus: set[int] = set()
+    helped: dict[int, bool] = {}
+    for one in open_to if asked.devices.items else ():
+        crowd = one.crowd or places.counted(one)
+        lacked = lacking.get(one.free)
+        if lacked is None:
+            lacked = lacking[one.free] = crowd.free.lacks(asked)
+            if not lacked:
                 return {}
-            without_gpus |= {free} if free.lacks(asked.devices) else set()
-        if free not in without_gpus and not one.without.lacks(asked):
-            found[one.node.name] = one, lacking[free][0]
+            without_gpus |= {one.free} if crowd.free.lacks(asked.devices) else set()
+        if one.free in without_gpus:
+            continue
+        if one.without not in helped:
+            helped[one.without] = not crowd.without.lacks(asked)
+        if helped[one.without]:
+            found[one.name] = crowd, lacked[0]
     return found
 
 
-class Crowds:
-    """The nodes with what is free on them, each worked out when a pod that might go there is asked about."""
+@dataclass(slots=True)
+class Place:
+    """A node that takes pods. Its sort is that of its taints; ``free`` and ``without`` number amounts that
+    are alike, once they are counted.
+    """
+
+    node: NodeView
+    name: str
+    sort: int
+    crowd: CrowdedNode | None = None
+    free: int = 0
+    without: int = 0
+
+
+class Places:
+    """The open nodes; what is free on each is worked out when a pod that might go there is asked about."""
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        self._known: dict[str, CrowdedNode] = {}
+        self._pods_by_node = facts.pods_by_node
+        self._numbers: dict[object, int] = {}
+        # Of thousands of nodes a few differ in their taints.
+        self._all = [
+            Place(one, one.name, self._number((one.taints, one.seen.completes_tolerations)))
+            for one in facts.gpu_nodes
+            if one.is_ready and not one.is_cordoned
+        ]
 
-    def on(self, node: NodeView) -> CrowdedNode:
-        """The node with its guests."""
-        if node.name not in self._known:
-            self._known[node.name] = self._counted(node)
-        return self._known[node.name]
+    def _number(self, value: object) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
 
-    def _counted(self, node: NodeView) -> CrowdedNode:
-        pods = self._facts.pods_by_node.get(node.name, [])
+    def open_to(self, template: PodTemplate, names: frozenset[str]) -> Iterator[Place]:
+        """Those of these names whose taints the pod tolerates."""
+        repels: dict[int, bool] = {}
+        for one in self._all:
+            if one.name not in names:
+                continue
+            if one.sort not in repels:
+                told = tolerations_on(one.node.seen, template)
+                repels[one.sort] = untolerated(one.node.taints, told) is not None
+            if not repels[one.sort]:
+                yield one
+
+    def counted(self, place: Place) -> CrowdedNode:
+        """The node with its guests, remembered in its place."""
+        pods = self._pods_by_node.get(place.name, [])
         guests = tuple(one for one in pods if is_guest(one))
-        without = offered_by(node.seen).less(asked_by(one.template) for one in pods if not is_guest(one))
-        return CrowdedNode(node, without.less(asked_by(one.template) for one in guests), without, guests)
+        without = offered_by(place.node.seen).less(
+            asked_by(one.template) for one in pods if not is_guest(one)
+        )
+        free = without.less(asked_by(one.template) for one in guests)
+        place.crowd = CrowdedNode(place.node, free, without, guests)
+        place.free, place.without = self._number(free), self._number(without)
+        return place.crowd
 
 
 def is_guest(pod: PodView) -> bool:

@@ -23,17 +23,26 @@ def kept_to(facts: Facts, nodes: Iterable[NodeView]) -> frozenset[str]:
     given = tuple(nodes)
     names = frozenset(one.name for one in given)
     empty = frozenset(one.name for one in given if not one.offers)
-    waiting = {one.title for one in facts.waiting}
     found: set[str] = set()
+    for candidates, taken, titles in facts.once(_by_places):
+        somewhere = bool(candidates) or not taken.isdisjoint(empty)
+        if somewhere and names.issuperset(candidates):
+            found |= titles
+    return frozenset(found)
+
+
+def _by_places(facts: Facts) -> tuple[tuple[frozenset[str], frozenset[str], set[str]], ...]:
+    """Waiting GPU pods by where they could go: names of nodes that have what they ask for, of all that they
+    select, and titles of the pods and of what made them.
+    """
+    waiting = {one.title for one in facts.waiting}
     # Both are remembered by the cluster for pods that ask and select alike.
-    known: dict[tuple[int, int], bool] = {}
+    found: dict[tuple[int, int], tuple[frozenset[str], frozenset[str], set[str]]] = {}
     for workload in facts.gpu_workloads:
         for pod in (one for one in workload.pods if one.title in waiting):
             candidates, taken = facts.cluster.candidates(pod.template), facts.cluster.taken(pod.template)
             key = (id(candidates), id(taken))
-            if key not in known:
-                somewhere = bool(candidates) or not taken.isdisjoint(empty)
-                known[key] = somewhere and all(one.name in names for one in candidates)
-            if known[key]:
-                found |= {workload.title, pod.title}
-    return frozenset(found)
+            if key not in found:
+                found[key] = (frozenset(one.name for one in candidates), taken, set())
+            found[key][2].update((workload.title, pod.title))
+    return tuple(found.values())

@@ -11,7 +11,7 @@ from gpufleet.kube.meanings.gpu_resources import is_gpu
 from gpufleet.lint.objects.amounts import amount
 from gpufleet.lint.objects.device_plugins import ANNOUNCING_KINDS, Announcers, announcers
 from gpufleet.lint.objects.manifest import Manifest, by_kind
-from gpufleet.lint.objects.pods import PodTemplate
+from gpufleet.lint.objects.pods import Asked, PodTemplate
 from gpufleet.model.labels import Requirement
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
@@ -145,18 +145,18 @@ class Cluster:
 
     def nodes_for(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
         """The nodes that have every GPU resource that the pod asks for, and as many devices of each."""
-        return self._having(_asked(template))
+        return self._having(template.asked_gpus)
 
     def candidates(self, template: PodTemplate) -> tuple[ClusterNode, ...]:
         """The nodes with the GPU resources that the pod asks for, as far as its selection takes them."""
-        key = (_asked(template), template.selection)
+        key = (template.asked_gpus, template.selection)
         if key not in self._candidates:
             self._candidates[key] = self.selected(template, self._having(key[0]))
         return self._candidates[key]
 
     def sorts_of_candidates(self, template: PodTemplate, labels: tuple[str, ...]) -> tuple[ClusterNode, ...]:
         """One candidate for each combination of values that these labels have."""
-        key = (_asked(template), template.selection, labels)
+        key = (template.asked_gpus, template.selection, labels)
         if key not in self._sorts:
             found: dict[tuple[str | None, ...], ClusterNode] = {}
             for node in self.candidates(template):
@@ -217,18 +217,18 @@ class Cluster:
         return {}
 
     @worked_out_once
-    def _candidates(self) -> "dict[tuple[_Asked, _Selection], tuple[ClusterNode, ...]]":
+    def _candidates(self) -> "dict[tuple[Asked, _Selection], tuple[ClusterNode, ...]]":
         return {}
 
     @worked_out_once
-    def _sorts(self) -> "dict[tuple[_Asked, _Selection, tuple[str, ...]], tuple[ClusterNode, ...]]":
+    def _sorts(self) -> "dict[tuple[Asked, _Selection, tuple[str, ...]], tuple[ClusterNode, ...]]":
         return {}
 
     @worked_out_once
-    def _by_asked(self) -> "dict[_Asked, tuple[ClusterNode, ...]]":
+    def _by_asked(self) -> "dict[Asked, tuple[ClusterNode, ...]]":
         return {}
 
-    def _having(self, asked: "_Asked") -> tuple[ClusterNode, ...]:
+    def _having(self, asked: "Asked") -> tuple[ClusterNode, ...]:
         if asked not in self._by_asked:
             # Of thousands of nodes a few differ in their GPUs.
             sorts = {gpus for gpus in {one for one, _ in self._nodes_by_gpus} if _suffice(dict(gpus), asked)}
@@ -240,17 +240,8 @@ class Cluster:
         return tuple((frozenset(one.gpus.items()), one) for one in self.nodes)
 
 
-_Asked = frozenset[tuple[str, int]]
-"""GPU resources with how many devices one pod needs of each; of what is no device, at least one unit."""
-
-
-def _suffice(gpus: dict[str, int], asked: _Asked) -> bool:
+def _suffice(gpus: dict[str, int], asked: Asked) -> bool:
     return bool(gpus) and all(gpus.get(name, 0) >= count for name, count in asked)
-
-
-def _asked(template: PodTemplate) -> _Asked:
-    names = {name for one in template.all_containers for name in one.gpu_names}
-    return frozenset((name, template.asked_devices.get(name, 1)) for name in names)
 
 
 _Selection = tuple[tuple[Requirement, ...], ...]

@@ -19,6 +19,9 @@ PLUGIN_FOLDERS = (
     "/var/lib/kubelet/pod-resources",
 )
 
+Asked = frozenset[tuple[str, int]]
+"""GPU resources with how many devices one pod needs of each; of what is no device, at least one unit."""
+
 
 @dataclass(frozen=True)
 class Volume:
@@ -147,6 +150,12 @@ class PodTemplate:
         """How many devices one pod asks for, by name of the resource."""
         found = ((name, count) for name, count in self.requests.items() if is_device(name))
         return {name: count.value() for name, count in found if count.nano > 0}
+
+    @worked_out_once
+    def asked_gpus(self) -> Asked:
+        """The GPU resources that one pod needs, and how much of each."""
+        names = {name for one in self.all_containers for name in one.gpu_names}
+        return frozenset((name, self.asked_devices.get(name, 1)) for name in names)
 
     @worked_out_once
     def asks_for_gpu(self) -> bool:
