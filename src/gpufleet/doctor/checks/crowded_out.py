@@ -37,7 +37,7 @@ def judge(facts: Facts) -> Iterator[Failure]:
         template = pod.template
         needs = asked_by(template), _tolerated(template), facts.cluster.taken(template)
         if needs not in known:
-            known[needs] = _held(needs[0], places, places.open_to(template, needs[2]))
+            known[needs] = _held(needs[0], places, places.open_to(template, needs[1], needs[2]))
         if known[needs]:
             stuck[pod.title] = pod
             nodes.update(known[needs])
@@ -95,6 +95,7 @@ class Places:
     def __init__(self, facts: Facts) -> None:
         self._pods_by_node = facts.pods_by_node
         self._numbers: dict[object, int] = {}
+        self._open: dict[tuple[_Tolerated, frozenset[str]], list[Place]] = {}
         # Of thousands of nodes a few differ in their taints.
         self._all = [
             Place(one, one.name, self._number((one.taints, one.seen.completes_tolerations)))
@@ -105,15 +106,20 @@ class Places:
     def _number(self, value: object) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
-    def open_to(self, template: PodTemplate, names: frozenset[str]) -> Iterator[Place]:
-        """Those of these names whose taints the pod tolerates."""
+    def open_to(self, template: PodTemplate, told: _Tolerated, names: frozenset[str]) -> list[Place]:
+        """Those of these names whose taints the pod tolerates, by what is told in it."""
+        # A server may add a toleration for each resource that is asked for.
+        key = told, frozenset(name for name, _ in template.asked_gpus)
+        if key not in self._open:
+            self._open[key] = list(self._not_repelling(template))
+        return [one for one in self._open[key] if one.name in names]
+
+    def _not_repelling(self, template: PodTemplate) -> Iterator[Place]:
         repels: dict[int, bool] = {}
         for one in self._all:
-            if one.name not in names:
-                continue
             if one.sort not in repels:
-                told = tolerations_on(one.node.seen, template)
-                repels[one.sort] = untolerated(one.node.taints, told) is not None
+                tolerated = tolerations_on(one.node.seen, template)
+                repels[one.sort] = untolerated(one.node.taints, tolerated) is not None
             if not repels[one.sort]:
                 yield one
 

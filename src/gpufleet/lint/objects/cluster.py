@@ -167,6 +167,9 @@ class Cluster:
     def selected(self, template: PodTemplate, nodes: Iterable[ClusterNode]) -> tuple[ClusterNode, ...]:
         """Which of these nodes the pod's selection takes, whatever GPUs they have."""
         taken = self.taken(template)
+        # A pod that selects nothing takes every node.
+        if len(taken) == len(self._names):
+            return tuple(nodes)
         return tuple(node for node in nodes if node.name in taken)
 
     def taken(self, template: PodTemplate) -> frozenset[str]:
