@@ -10,7 +10,7 @@ from tests.lint.linting import pod
 
 GOOD = pod("image: nvidia/cuda:12.3.2-runtime-ubuntu22.04")
 WARNED = pod("image: nvidia/cuda")
-WRONG = pod("image: nvidia/cuda:12.3.2-runtime-ubuntu22.04", limits="nvidia.com/gpu: 0.5")
+WRONG = pod("image: nvidia/cuda:12.3.2-runtime-ubuntu22.04", limits="nvidia.com/gpu: many")
 
 
 def written(folder: Path, **texts: str) -> str:

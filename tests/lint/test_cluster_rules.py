@@ -68,7 +68,11 @@ def tainted(text: str, key: str = "nvidia.com/gpu", effect: str = "NoSchedule") 
 
 FORTY_EIGHT = pod("resources: {requests: {cpu: '48'}, limits: {nvidia.com/gpu: 1}}", limits="")
 SHAPE = "nvidia.com/gpu: '8', memory: 1Ti, cpu: '%d'"
+HALF = pod(limits="nvidia.com/gpu: 0.5")
+CCE = node(A100).replace("status: {", "status: {nodeInfo: {kubeletVersion: v1.27.3-r0-27.2.1}, ")
 CASES = [
+    ("GPU002", HALF, node(A100), "found"),
+    ("GPU002", HALF, CCE, "passed"),
     ("GPU016", pod(), tainted(node(A100)), "found"),
     ("GPU016", pod(), tainted(node("cloud.google.com/gke-nodepool: a")), "passed"),
     ("GPU016", pod(), tainted(node("eks.amazonaws.com/nodegroup: a")), "passed"),

@@ -37,7 +37,10 @@ def severities(rule: str, text: str, cluster: str = "") -> list[Severity]:
 @pytest.mark.parametrize(
     ("rule", "text", "found"),
     [
-        ("GPU002", JOB % HALF % "0.5", ERROR),
+        # Huawei's CCE alone takes less than one of NVIDIA's GPUs.
+        ("GPU002", JOB % HALF % "0.5", WARNING),
+        ("GPU002", JOB % HALF % "1.5", ERROR),
+        ("GPU002", JOB % HALF.replace("nvidia", "amd") % "0.5", ERROR),
         ("GPU002", JOB % HALF % "", WARNING),
         # A thousand thousandths are one, as a published manifest has it.
         ("GPU002", JOB % HALF % "1000m", []),

@@ -80,7 +80,7 @@ SARIF = closed(
 
 def report() -> Report:
     """A finding, a suppressed one, one that is not judged, and malformed input."""
-    found = report_of(pod("image: nvidia/cuda", limits="nvidia.com/gpu: 0.5"), "a: [")
+    found = report_of(pod("image: nvidia/cuda", limits="nvidia.com/gpu: many"), "a: [")
     first, second = found.findings
     unknown = Unknown(first.rule, "0.yaml", first.position, first.object, "a cluster")
     accepted = Suppressed(second, "tried", FindingKind.IN_SOURCE)

@@ -51,7 +51,7 @@ def judge(facts: Facts) -> Iterator[Failure | Good]:
 
 
 def _kubelet(node: NodeView) -> str:
-    return node.manifest.root.text_at("status", "nodeInfo", "kubeletVersion") or ""
+    return node.seen.kubelet_version
 
 
 def _minor(version: str) -> int | None:

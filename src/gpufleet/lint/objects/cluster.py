@@ -41,6 +41,11 @@ class ClusterNode:
         """The node's labels."""
         return self.manifest.labels
 
+    @property
+    def kubelet_version(self) -> str:
+        """What its kubelet says of itself; empty if nothing."""
+        return self.manifest.root.text_at("status", "nodeInfo", "kubeletVersion") or ""
+
     @worked_out_once
     def gpus(self) -> dict[str, int]:
         """How much it has of each GPU resource, by name; those that it has none of are left out."""
