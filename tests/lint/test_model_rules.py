@@ -37,6 +37,18 @@ def other(image: str, *words: str, count: int = 1, more: str = "") -> str:
     return pod(lines, limits=f"nvidia.com/gpu: {count}")
 
 
+def triton(model_json: str, mount: str = "/models/llm/1", option: str = "--model-repository=/models") -> str:
+    """Triton with a file of its vLLM backend in a ConfigMap."""
+    config = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n"
+        f"  model.json: '{model_json}'\n  config.pbtxt: 'backend: \"vllm\"'\n---\n"
+    )
+    more = f"volumeMounts: [{{name: m, mountPath: {mount}}}]"
+    server = other("nvcr.io/nvidia/tritonserver:25.06-vllm-python-py3", "tritonserver", option, more=more)
+    volumes = "  volumes: [{name: m, configMap: {name: m}}]\n"
+    return config + server.replace("spec:\n", f"spec:\n{volumes}", 1)
+
+
 def pool(*lines: str) -> str:
     head = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec:\n"
     return head + "".join(f"  {line}\n" for line in lines)
@@ -103,6 +115,21 @@ CASES = [
     ("GPU048", other(TGI, more=f"env: [{{name: MODEL_ID, value: {LARGE}}}]"), CARDS % A100, "found"),
     ("GPU048", other(TGI, "--model-id", "own/model"), CARDS % A100, "unjudged"),
     ("GPU048", other(TRITON, "tritonserver", "--model-repository=/models"), CARDS % A100, "unjudged"),
+    ("GPU048", triton(f'{{"model": "{LARGE}"}}'), CARDS % A100, "found"),
+    ("GPU048", triton(f'{{"model": "{LARGE}"}}'), "", "unjudged"),
+    ("GPU048", triton(f'{{"model": "{SMALL}"}}'), CARDS % A100, "unjudged"),
+    ("GPU048", triton(f'{{"model": "{LARGE}", "tensor_parallel_size": 4}}'), CARDS % A100, "unjudged"),
+    ("GPU048", triton(f'{{"model": "{LARGE}", "quantization": "fp8"}}'), CARDS % A100, "unjudged"),
+    ("GPU048", triton('{"model": "own/model"}'), CARDS % A100, "unjudged"),
+    ("GPU048", triton('{"model": '), CARDS % A100, "unjudged"),
+    # What is mounted elsewhere is no repository, and what is loaded later is not known.
+    ("GPU048", triton(f'{{"model": "{LARGE}"}}', mount="/etc/llm"), CARDS % A100, "unjudged"),
+    (
+        "GPU048",
+        triton(f'{{"model": "{LARGE}"}}', option="--model-repository=s3://bucket/models"),
+        CARDS % A100,
+        "unjudged",
+    ),
     ("GPU026", server(SMALL, "-tp", "'3'", count=3), "", "found"),
     ("GPU026", server("own/model", "-tp", "'3'", count=3), "", "unjudged"),
     ("GPU026", server(SMALL, "-tp=8", count=8), "", "passed"),

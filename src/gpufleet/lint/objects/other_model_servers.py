@@ -1,8 +1,8 @@
 """What the command line of a server of language models other than vLLM says: which model, over how many GPUs.
 
 SGLang, TensorRT-LLM and Text Generation Inference are read. How they spend memory beside the weights is not
-known here, so only weights that are too large alone are a finding. Triton keeps models in a repository that
-no manifest has.
+known here, so only weights that are too large alone are a finding. Triton has its models in a repository, of
+which ``triton_repository`` reads what is in a ConfigMap.
 """
 
 import re
@@ -50,6 +50,9 @@ _VARIABLES = {"model-id": "MODEL_ID", "num-shard": "NUM_SHARD", "quantize": "QUA
 """Text Generation Inference takes each option from the environment too."""
 
 
+TRITON = "Triton"
+
+
 @dataclass(frozen=True)
 class OtherServed:
     """A server by its name, with model and division; None where they are not known."""
@@ -64,7 +67,7 @@ def other_served(container: Container) -> OtherServed | None:
     image = container.image.repository if container.image else ""
     words = " ".join(container.words).split()
     if "tritonserver" in (*words, *re.split("[/:]", image)):
-        return OtherServed("Triton", None, None)
+        return OtherServed(TRITON, None, None)
     name = server_of(container)
     if name not in _SERVERS:
         return None

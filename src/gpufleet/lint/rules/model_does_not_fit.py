@@ -14,8 +14,9 @@ from gpufleet.lint.objects.chosen_cards import chosen_cards
 from gpufleet.lint.objects.containers import Container
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.other_model_servers import OtherServed, other_served
-from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, served
+from gpufleet.lint.objects.other_model_servers import TRITON, OtherServed, other_served
+from gpufleet.lint.objects.triton_repository import triton_served
+from gpufleet.lint.objects.vllm_command import MODEL_NEEDED, Served, served
 from gpufleet.lint.rule import CLUSTER_NEEDED, Rule, RuleFinding, Severity, Unjudged
 from gpufleet.lint.source.fields import Field
 
@@ -32,16 +33,26 @@ def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudg
             found = (served(container) or other_served(container)) if container.has_gpu else None
             if found is None:
                 continue
-            field = container.field.at("args" if container.field.at("args").exists else "command")
             cards = chosen_cards(template, container, context)
-            if found.model is None or found.serving is None:
-                yield Unjudged(field, MODEL_NEEDED)
-            elif not cards:
-                yield Unjudged(field, _CARD_NEEDED)
-            elif isinstance(found, OtherServed):
-                yield _by_weights(field, container, found.title, found.model, found.serving, cards)
+            if isinstance(found, OtherServed) and found.title == TRITON:
+                for one in triton_served(manifest, template, container, context) or (found,):
+                    yield from _judged(container, one, cards)
             else:
-                yield from _by_all(field, container, found.model, found.serving, cards)
+                yield from _judged(container, found, cards)
+
+
+def _judged(
+    container: Container, found: Served | OtherServed, cards: Sequence[CardEntry]
+) -> Iterator[RuleFinding | Unjudged]:
+    field = container.field.at("args" if container.field.at("args").exists else "command")
+    if found.model is None or found.serving is None:
+        yield Unjudged(field, MODEL_NEEDED)
+    elif not cards:
+        yield Unjudged(field, _CARD_NEEDED)
+    elif isinstance(found, OtherServed):
+        yield _by_weights(field, container, found.title, found.model, found.serving, cards)
+    else:
+        yield from _by_all(field, container, found.model, found.serving, cards)
 
 
 def _by_all(
