@@ -56,6 +56,12 @@ RANGE = (
     "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\n"
     "spec: {limits: [{type: Container, default: {%s}}]}\n"
 )
+BOARD = '{"title": "a", "panels": [{"panels": [{"title": "p", "targets": [{"expr": "%s"}]}]}]}'
+GRAFANA_OBJECT = (
+    "apiVersion: grafana.integreatly.org/v1beta1\nkind: GrafanaDashboard\nmetadata: {name: a}\n"
+    'spec:\n  json: \'{"panels": [{"title": "p", "targets": [{"expr": "%s"}]}]}\'\n'
+)
+RULE_FILE = "groups: [{name: a, rules: [{%s}]}]\n"
 RULES = (
     "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: r}\n"
     "spec: {groups: [{name: g, rules: [{%s}]}]}\n"
@@ -159,6 +165,10 @@ EDGES = [
             "DCGM_FI_DEV_TEMP",
         )
     ),
+    ("GPU054", BOARD % "avg(dcgm_gpu_utilization)", "", True),
+    ("GPU054", BOARD % "avg(DCGM_FI_DEV_GPU_UTIL)", "", False),
+    ("GPU054", BOARD.replace("panels", "parts") % "avg(dcgm_gpu_utilization)", "", False),
+    ("GPU054", GRAFANA_OBJECT % "avg(dcgm_gpu_utilization)", "", True),
     ("GPU054", RULES % "record: DCGM_FI_DEV_MEM_USED, expr: 'DCGM_FI_DEV_MEM_USED'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'DCGM_FI_DEV_MEM_CLOCK + DCGM_FI_DEV_MEMORY_TEMP'", "", False),
     ("GPU054", RULES % "alert: a, expr: 'x:DCGM_FI_DEV_MEM_USED:avg < 10'", "", False),
@@ -197,6 +207,8 @@ EDGES = [
     ("GPU057", DEVICE_CLASS % "device.driver = 'a'", "", True),
     ("GPU057", DEVICE_CLASS % "device.driver == 'a'", "", False),
     ("GPU058", RULES % f"alert: a, expr: '{REPLAYS} > 100'", "", True),
+    ("GPU058", RULE_FILE % f"alert: a, expr: '{REPLAYS} > 100'", "", True),
+    ("GPU058", RULE_FILE % f"alert: a, expr: 'increase({REPLAYS}[15m]) > 100'", "", False),
     ("GPU058", RULES % f"alert: a, expr: 'sum by (gpu) ({REPLAYS}{{gpu=\"0\"}}) > 100'", "", True),
     ("GPU058", RULES % "alert: a, expr: 'vllm:num_preemptions_total > 10'", "", True),
     ("GPU058", RULES % f"alert: a, expr: 'increase({REPLAYS}[15m]) > 100'", "", False),

@@ -12,17 +12,23 @@ from gpufleet.lint.source.text import Problem, SourceText
 from gpufleet.model.model_errors import shortened
 from gpufleet.model.worked_out_once import worked_out_once
 
+DASHBOARD, RULE_FILE = "dashboard", "rules"
+"""What stands for a kind in files that have none: a dashboard of Grafana, and rules of Prometheus."""
+
 TITLE_CHARACTERS_MAX = 600
 """Namespace and name have at most 253 characters each where a server takes them."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """An object; ``document`` is the number of its document in the text."""
+    """An object; ``document`` is the number of its document in the text. ``stands_for`` is the kind of a file
+    that is no object, and empty in objects.
+    """
 
     source: SourceText
     root: Field
     document: int = 0
+    stands_for: str = ""
 
     @worked_out_once
     def group(self) -> str:
@@ -33,12 +39,14 @@ class Manifest:
     @worked_out_once
     def kind(self) -> str:
         """The kind."""
-        return self.root.text_at("kind") or ""
+        return self.stands_for or self.root.text_at("kind") or ""
 
     @worked_out_once
     def name(self) -> str:
         """The object's name, or the beginning of it where the server is to complete it."""
         text_at = self.root.text_at
+        if self.stands_for:
+            return text_at("title") or ""
         return text_at("metadata", "name") or text_at("metadata", "generateName") or ""
 
     @worked_out_once
@@ -87,11 +95,21 @@ def manifests_of(source: SourceText, parsed: Parsed) -> tuple[list[Manifest], li
                 elif has_kind or has_version:
                     missing = "apiVersion" if has_kind else "kind"
                     problems.append(_problem(source, field, f"an object without {missing}"))
+                elif kind := _stands_for(field):
+                    found.append(Manifest(source, field, number, kind))
                 else:
                     others += 1
             elif field.exists:
                 others += 1
     return found, problems, others
+
+
+def _stands_for(field: Field) -> str:
+    """What a file without a kind is: its panels or its groups of rules tell; empty for another."""
+    panels, groups = field.at("panels"), field.at("groups").items()
+    if isinstance(panels.node, Sequence) and (field.at("schemaVersion").exists or field.at("title").exists):
+        return DASHBOARD
+    return RULE_FILE if groups and all(isinstance(one.at("rules").node, Sequence) for one in groups) else ""
 
 
 def _objects(field: Field) -> Iterator[Field]:

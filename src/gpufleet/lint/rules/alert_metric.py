@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpufleet.lint.objects.context import Context
 from gpufleet.lint.objects.dcgm_fields import FIELD, NO_FIELD, SERVED
 from gpufleet.lint.objects.manifest import Manifest
-from gpufleet.lint.objects.queries import Query, may_have_queries, queries_of, rules_of
+from gpufleet.lint.objects.queries import RULE_KINDS, Query, may_have_queries, queries_of, rules_of
 from gpufleet.lint.rule import Rule, RuleFinding, Severity, Unjudged
 
 # Exporters serve DCGM's fields in capitals. What an exporter tells of itself is no field of DCGM.
@@ -40,9 +40,7 @@ _SERVED = (
 def check(manifest: Manifest, context: Context) -> Iterator[RuleFinding | Unjudged]:
     """Each query with such a name that no recording rule of the run makes."""
     made = {
-        rule.at("record").text
-        for one in (manifest, *context.of_kind("PrometheusRule"))
-        for rule in rules_of(one)
+        rule.at("record").text for one in (manifest, *context.of_kind(*RULE_KINDS)) for rule in rules_of(one)
     }
     told: set[tuple[str, str]] = set()
     for query in queries_of(manifest):
