@@ -26,6 +26,7 @@ CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 MERGE = "application/merge-patch+json"
 TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"
 FABRIC = "fabric.example.com"
+NUMBERED = "numbered.example.com"
 ASKED: Object = {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu"}}]}}
 
 
@@ -48,6 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
                 spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]}
                 api.call("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": node}, "spec": spec})
             attached_by_a_fabric(api)
+            served_by_number(api)
             template = {"metadata": {"name": "one"}, "spec": {"spec": ASKED}}
             api.call("POST", TEMPLATES, template)
         yield running
@@ -63,6 +65,16 @@ def attached_by_a_fabric(api: Api) -> None:
     selectors = [{"cel": {"expression": f'device.driver == "{FABRIC}"'}}]
     described = {"metadata": {"name": "fabric"}, "spec": {"selectors": selectors}}
     api.call("POST", f"{RESOURCES}/deviceclasses", described)
+
+
+def served_by_number(api: Api) -> None:
+    """A node has a device of a class that serves an extended resource."""
+    pool = {"name": "numbered", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": NUMBERED, "nodeName": "n-002", "pool": pool, "devices": [{"name": "d0"}]}
+    api.call("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": "numbered"}, "spec": spec})
+    selectors = [{"cel": {"expression": f'device.driver == "{NUMBERED}"'}}]
+    spec = {"selectors": selectors, "extendedResourceName": f"{NUMBERED}/device"}
+    api.call("POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": "numbered"}, "spec": spec})
 
 
 def say_of_device(api: Api, claim: str, condition: str) -> None:
@@ -232,3 +244,26 @@ def test_fault_36_a_webhook_of_claims_that_is_slow_wrong_or_down_gives_no_device
         api.call("DELETE", f"{HOOK}/claims")
     slow.close()
     wrong.close()
+
+
+def test_a_pod_that_asks_by_number_gets_a_claim_which_goes_with_it(cluster: LocalCluster) -> None:
+    def asking(name: str) -> None:
+        amounts = {f"{NUMBERED}/device": "1"}
+        container = {"name": "main", "image": "none", "resources": {"limits": amounts}}
+        spec = {"schedulerName": "gpufleet", "containers": [container]}
+        api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+
+    with cluster.api() as api, scheduler_at_work(cluster):
+        asking("numbered")
+        until(lambda: node_of(api, "numbered") == "n-002")
+        said = api.call("GET", f"{PODS}/numbered")["status"]["extendedResourceClaimStatus"]
+        (use,) = said["requestMappings"]
+        assert (use["containerName"], use["requestName"]) == ("main", "container-0-request-0")
+        made = api.call("GET", f"{CLAIMS}/{said['resourceClaimName']}")
+        assert made["status"]["reservedFor"][0]["name"] == "numbered"
+        assert devices(api)["numbered"] == "numbered"
+        asking("behind")
+        until(lambda: "without free devices for the pod's resource claims" in why(api, "behind"))
+        # Kubernetes' own controllers take the claim away with its pod.
+        api.call("DELETE", f"{PODS}/numbered?gracePeriodSeconds=0")
+        until(lambda: node_of(api, "behind") == "n-002")

@@ -125,6 +125,7 @@ class EngineEvents:
         self.queues.now_us = EngineTime(clock).now_us
         self.budgets = BudgetTracker(cluster)
         self.claims = ClaimTracker(cluster)
+        pods.reader.expect_claim = self.claims.expect
         self.gangs = gangs
         self.clock = clock
         self.observer = observer
@@ -162,6 +163,7 @@ class EngineEvents:
             key = self._key(kind, change)
             if key is None:
                 continue
+            self.pods.reader.extended.hear(kind, key.name)
             if kind in NODE_KINDS:
                 # Only noted here: a node is read once a round, however many of its objects changed.
                 nodes |= dict.fromkeys(self._nodes_concerned(kind, NodeName(key.name), change))
@@ -186,6 +188,8 @@ class EngineEvents:
             # same on each run.
             touched.update(dict.fromkeys(self.dependencies.dependants(key)))
         first += [*self.queues.take_released(), *self.claims.events()]
+        if self.pods.reader.extended.renew():
+            touched.update(dict.fromkeys(uid for uid, one in self.pods.entries.items() if not one.node))
         first += self._recalled()
         # A label of a namespace can move its pods to another queue without a change of any pod.
         moved = self.queues.take_moved(relabelled)
@@ -206,7 +210,7 @@ class EngineEvents:
         pod_events += self.pods.read_again(touched)
         pod_events += self.pods.queue_again({*moved, *relabelled})
         pod_events += self.pods.protect_again(classes)
-        first += self._read_nodes_again(nodes)
+        first += [*self._read_nodes_again(nodes), *self.claims.take_expected()]
         pod_events += self._rebooked(nodes)
         gang_events = [*self.gangs.changes(), *self._topology.events(nodes_changed=bool(nodes))]
         lasting = [event for event in (*self._starts_before(), *pod_events) if self._lasts(event)]
@@ -319,12 +323,14 @@ class EngineEvents:
                     self.gangs.recall(pod)
                 return [*self.pods.update(pod), *self._eviction_refused_before(pod)]
             case Vanished(pod):
+                self.claims.forget_pod(PodUid(pod.metadata.uid))
                 return self.pods.vanish(PodUid(pod.metadata.uid))
             # Asked for its line in the log; the key itself is not needed here.
             case Unreadable(_, _, _, problem, raw):
                 self._key(resources.PODS, change)
                 return self.pods.quarantine(salvage_pod(raw), problem)
             case UnreadableGone(_, _, uid):
+                self.claims.forget_pod(PodUid(uid))
                 return self.pods.vanish(PodUid(uid))
             case _:
                 return []

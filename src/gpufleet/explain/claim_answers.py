@@ -7,6 +7,7 @@ here, also of a pod that is left to Kubernetes' own scheduler.
 import msgspec
 
 from gpufleet.cluster.claims.devices import read_devices
+from gpufleet.cluster.claims.extended_resources import special_claim_of
 from gpufleet.cluster.claims.pod_claims import claims_of
 from gpufleet.cluster.claims.usable_claims import named_claims
 from gpufleet.cluster.facts import Facts
@@ -42,6 +43,13 @@ def with_claims(answer: Answer, facts: Facts, pod: Pod) -> Answer:
         return _added(answer, notes=[f"{why} {names}: whether there are devices for its claims is not known"])
     devices = read_devices(picture)
     claims = claims_of(pod, picture, devices)
+    special = special_claim_of(pod, picture)
+    if special is not None:
+        path = special.asks.path
+        if path in devices.allocations:
+            claims.allocated[path] = devices.allocations[path]
+        else:
+            claims.waiting.append(special.asks)
     unreadable = counted(len(devices.problems), "object")
     notes = (
         [f"of claims and devices {unreadable} cannot be read: {devices.problems[0]}"]

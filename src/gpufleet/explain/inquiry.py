@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
+from gpufleet.cluster.claims.extended_resources import special_claim_of
+from gpufleet.cluster.claims.usable_claims import named_claims
 from gpufleet.cluster.facts import Facts
 from gpufleet.cluster.progress import ENGINE, Say
 from gpufleet.cluster.scheduler_lease import Leading, who_leads
@@ -228,10 +230,12 @@ class Inquiry:
 def _about_claims(inquiry: Inquiry, answer: Answer) -> Answer:
     """The answer with what is said of the claims, where it is about a pod that waits for devices of some."""
     pod = inquiry.pod
-    if answer.cause == "about-to-run" and pod is not None and pod.spec.resource_claims:
+    if answer.cause == "about-to-run" and pod is not None and named_claims(pod):
         return with_preparation(answer, inquiry.facts, pod)
     waits_for_devices = answer.state is State.FOREIGN or answer.cause in CAUSES
-    if not waits_for_devices or pod is None or not pod.spec.resource_claims:
+    if not waits_for_devices or pod is None:
+        return answer
+    if not (pod.spec.resource_claims or special_claim_of(pod, inquiry.facts.picture)):
         return answer
     return with_claims(answer, inquiry.facts, pod)
 

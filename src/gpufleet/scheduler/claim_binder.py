@@ -61,7 +61,7 @@ class ClaimBinder:
     async def prepare(self, pod: PodName, tasks: tuple[ClaimTask, ...]) -> None:
         """Return once the pod may use each claim, alone. Raises ClaimProblemError where it cannot."""
         # A pod that was just told to wait may have found a place since.
-        if not self._being_released.isdisjoint(task.uid for task in tasks):
+        if not self._being_released.isdisjoint(task.uid for task in tasks if task.uid):
             raise ClaimProblemError("devices of its claims are just given back")
         async with self._turns:
             await self.writer.prepare(pod, tasks)
@@ -136,6 +136,7 @@ class ClaimBinder:
 
     def _is_seen(self, pod: PodName, task: ClaimTask) -> bool:
         seen = self.tracker.claims.get(f"{pod.namespace}/{task.name}")
-        if seen is None or seen.uid != task.uid:
+        # The uid of a claim that was just made is not known here, and its name is that of no other claim.
+        if seen is None or (task.uid and seen.uid != task.uid):
             return False
         return seen.allocation is not None and pod.uid in seen.reserved_for

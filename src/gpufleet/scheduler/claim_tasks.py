@@ -15,14 +15,16 @@ def claim_tasks(
 ) -> tuple[ClaimTask, ...]:
     """For each claim of a pod ("namespace/name") what it is to have; ``chosen`` is for those without devices.
 
-    A claim that has none, and for which none were chosen, is a task that fails: its pod is not bound.
+    A claim that has none, and for which none were chosen, is a task that fails: its pod is not bound. The
+    claim for extended resources may have to be made first.
     """
     allocations = dict(chosen)
     tasks = []
     for path in claims:
         seen, allocation = tracker.claims.get(path), allocations.get(path)
         written = None if allocation is None else write_allocation(allocation, share_id)
-        tasks.append(ClaimTask(_name(path), "" if seen is None else seen.uid, written))
+        uid = "" if seen is None else seen.uid
+        tasks.append(ClaimTask(_name(path), uid, written, tracker.expected.get(path)))
     return tuple(tasks)
 
 

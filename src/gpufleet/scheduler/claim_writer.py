@@ -18,15 +18,20 @@ from dataclasses import dataclass
 import msgspec
 
 from gpufleet.kube.client import Client
+from gpufleet.kube.codec.resource_claims import EXACT_COUNT, read_resource_claim
+from gpufleet.kube.codec.special_claims import SpecialClaim
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.kube_errors import KubeError
 from gpufleet.kube.lease import LeadershipLost
-from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.metadata import OwnerReference
+from gpufleet.kube.objects.pod import ExtendedResourceClaim, ExtendedResourceUse, Pod
 from gpufleet.kube.objects.resource_claims import (
     Consumer,
     ResourceClaimObject,
     ResourceClaimStatus,
     WrittenAllocation,
+    WrittenChoice,
+    WrittenRequest,
 )
 from gpufleet.kube.resources import PODS, RESOURCE_CLAIMS
 from gpufleet.kube.status import Conflict, NotFound
@@ -36,6 +41,9 @@ from gpufleet.model.pod_name import PodName
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Kubernetes' name: its claim controller takes the finalizer away with the allocation."""
+
+OF_EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
+"""Kubernetes' annotation of a claim that a scheduler made for extended resources of a pod."""
 
 ATTEMPTS_MAX = 8
 """Other pods of a shared claim write it too, each once; after so many changes the place is given up."""
@@ -47,11 +55,15 @@ class ClaimProblemError(WorldError):
 
 @dataclass(frozen=True, slots=True)
 class ClaimTask:
-    """A claim by name and uid, and the devices chosen for it; None where it has some already."""
+    """A claim by name and uid, and the devices chosen for it; None where it has some already.
+
+    ``special`` is set for the claim for extended resources of the pod; its ``uid`` is "" until it is made.
+    """
 
     name: str
     uid: str
     allocation: WrittenAllocation | None = None
+    special: SpecialClaim | None = None
 
 
 _POD = msgspec.json.Decoder(Pod)
@@ -74,6 +86,8 @@ class ClaimWriter:
         try:
             for task in tasks:
                 await self._prepare(pod, task)
+                if task.special is not None:
+                    await self._name_in_status(pod, task.special)
         except LeadershipLost:
             raise
         except (KubeError, msgspec.DecodeError) as problem:
@@ -156,7 +170,7 @@ class ClaimWriter:
             return
         claim = _CLAIM.decode(raw)
         allocation, users = claim.status.allocation, claim.status.reserved_for
-        if claim.metadata.uid != task.uid or allocation is None:
+        if (task.uid and claim.metadata.uid != task.uid) or allocation is None:
             return
         others = [one for one in users if one.uid != pod.uid]
         is_ours = task.allocation is not None and _devices(allocation) == _devices(task.allocation)
@@ -184,7 +198,27 @@ class ClaimWriter:
         try:
             return _CLAIM.decode(await self.client.get(RESOURCE_CLAIMS, task.name, namespace=pod.namespace))
         except NotFound as problem:
-            raise ClaimProblemError(f"claim {task.name} is not there any more") from problem
+            if task.special is None:
+                raise ClaimProblemError(f"claim {task.name} is not there any more") from problem
+        self._check_leadership()
+        body = written_claim(task.special, pod)
+        return _CLAIM.decode(
+            await self.client.create(RESOURCE_CLAIMS, body, name=task.name, namespace=pod.namespace)
+        )
+
+    async def _name_in_status(self, pod: PodName, claim: SpecialClaim) -> None:
+        """Write into the pod's status which claim has the devices that its containers ask for by number.
+
+        The kubelet reads it there.
+        """
+        self._check_leadership()
+        status = ExtendedResourceClaim(claim.name, tuple(ExtendedResourceUse(*use) for use in claim.uses))
+        # With the uid, so that no other pod of this name is written.
+        body = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
+        answer = await self.client.patch(PODS, pod.name, body, namespace=pod.namespace, subresource="status")
+        if _POD.decode(answer).status.extended_resource_claim_status is None:
+            problem = "the API server keeps no extendedResourceClaimStatus of a pod"
+            raise ClaimProblemError(f"{problem}: its gate DRAExtendedResource is off")
 
 
 def is_made_ready_first(allocation: WrittenAllocation) -> bool:
@@ -195,8 +229,10 @@ def is_made_ready_first(allocation: WrittenAllocation) -> bool:
 def _agreed(claim: ResourceClaimObject, task: ClaimTask) -> WrittenAllocation:
     """The allocation that the claim has, or is to have. Raises ClaimProblemError where that cannot be."""
     metadata, there = claim.metadata, claim.status.allocation
-    if metadata.uid != task.uid:
+    if task.uid and metadata.uid != task.uid:
         raise ClaimProblemError(f"claim {task.name} was made anew")
+    if task.special is not None:
+        _check_special(claim, task.special)
     if metadata.deletion_timestamp is not None:
         raise ClaimProblemError(f"claim {task.name} is being deleted")
     found = there or task.allocation
@@ -205,6 +241,40 @@ def _agreed(claim: ResourceClaimObject, task: ClaimTask) -> WrittenAllocation:
     if task.allocation is not None and _devices(found) != _devices(task.allocation):
         raise ClaimProblemError(f"claim {task.name} got other devices")
     return found
+
+
+def _check_special(claim: ResourceClaimObject, special: SpecialClaim) -> None:
+    """Raise ClaimProblemError for a claim of this name that is another's, or asks for something else."""
+    if not any(owner.uid == special.pod for owner in claim.metadata.owner_references):
+        raise ClaimProblemError(f"claim {special.name} was not made for this pod: delete it")
+    if read_resource_claim(claim) != special.asks:
+        problem = f"claim {special.name} asks for something else than the pod does by the classes of now"
+        raise ClaimProblemError(f"{problem}: delete it")
+
+
+def written_claim(claim: SpecialClaim, pod: PodName) -> dict[str, object]:
+    """The claim for extended resources of a pod, as Kubernetes' scheduler makes it but for its name.
+
+    Its name is the same with each attempt, so that an earlier one is found and none is made twice.
+    """
+    owner = OwnerReference("v1", "Pod", pod.name, pod.uid, controller=True)
+    requests = [
+        WrittenRequest(
+            one.name, WrittenChoice(one.class_name, allocation_mode=EXACT_COUNT, count=one.devices)
+        )
+        for one in claim.requests
+    ]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": claim.name,
+            "namespace": claim.namespace,
+            "annotations": {OF_EXTENDED_RESOURCES: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": requests}},
+    }
 
 
 def _devices(allocation: WrittenAllocation) -> list[tuple[str, str, str, str]]:

@@ -24,7 +24,7 @@ WRITES: dict[str, dict[str, str]] = {
         "persistentvolumes": "patch",
         "events.events.k8s.io": "create",
         # A claim's finalizer, its devices and users, and the right that Kubernetes 1.36 asks for beside it.
-        "resourceclaims.resource.k8s.io": "patch",
+        "resourceclaims.resource.k8s.io": "create patch",
         "resourceclaims/status.resource.k8s.io": "patch",
         "resourceclaims/binding.resource.k8s.io": "patch",
         # Gangs that ask for their nodes together.

@@ -30,6 +30,7 @@ from gpufleet.kube.codec.resource_slices import (
     read_resource_slice,
     read_taint_rule,
 )
+from gpufleet.kube.codec.special_claims import SpecialClaim
 from gpufleet.kube.kube_errors import ObjectError
 from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.kube.resources import PODS, Kind
@@ -76,6 +77,9 @@ class ClaimTracker:
         self._slices: dict[str, ResourceSlice] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._holders: dict[DeviceId, dict[str, AllocatedDevice]] = {}
+        self.expected: dict[str, SpecialClaim] = {}
+        self._expected_by_pod: dict[PodUid, str] = {}
+        self._of_expected: list[Event] = []
         # Dictionaries without values stand for sets in order, so that every run tells in one order.
         self._changed: dict[HeardOf, None] = {}
         self._unreadable: dict[HeardOf, None] = {}
@@ -105,6 +109,28 @@ class ClaimTracker:
         for key in names[resources.RESOURCE_CLAIMS]:
             events += self._claim(key)
         return events
+
+    def expect(self, claim: SpecialClaim) -> None:
+        """A pod is to have this claim, which its scheduler makes when the pod has a place."""
+        path = claim.asks.path
+        if self.expected.get(path) != claim:
+            self.expected[path] = claim
+            self._expected_by_pod[claim.pod] = path
+            if path not in self.claims:
+                self._of_expected.append(ResourceClaimSet(claim.asks))
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """A pod is gone, and needs no claim any more."""
+        path = self._expected_by_pod.pop(uid, None)
+        if path is not None:
+            del self.expected[path]
+            if path not in self.claims:
+                self._of_expected.append(ResourceClaimRemoved(path))
+
+    def take_expected(self) -> list[Event]:
+        """What the engine is to hear of claims that are not made yet, before it hears of their pods."""
+        told, self._of_expected = self._of_expected, []
+        return told
 
     def others_with_devices_of(self, path: str) -> list[str]:
         """Other claims that hold a device of this claim which is not for several."""
@@ -154,6 +180,8 @@ class ClaimTracker:
         if before is not None:
             self._release(path, before)
         if found is None:
+            if path in self.expected:
+                return [ResourceClaimSet(self.expected[path].asks)]
             return [] if before is None else [ResourceClaimRemoved(path)]
         consumers = found.status.reserved_for
         reserved = tuple(consumer.uid for consumer in consumers)

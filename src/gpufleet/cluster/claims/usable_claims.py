@@ -41,9 +41,12 @@ class LookedUp:
 
 
 def named_claims(pod: Pod) -> tuple[str, ...]:
-    """The claims of a pod by name with namespace, each once, as far as those of templates are made."""
+    """The claims of a pod by name with namespace, each once, as far as they are made for it."""
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    names = (use.resource_claim_name or made.get(use.name) for use in pod.spec.resource_claims)
+    names = [use.resource_claim_name or made.get(use.name) for use in pod.spec.resource_claims]
+    special = pod.status.extended_resource_claim_status
+    if special is not None:
+        names.append(special.resource_claim_name)
     return tuple(dict.fromkeys(f"{pod.metadata.namespace}/{name}" for name in names if name))
 
 

@@ -7,11 +7,12 @@ engine is ``Held``, with the reason for its owner.
 
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
 
+from gpufleet.cluster.claims.extended_resources import ExtendedResources
 from gpufleet.cluster.claims.usable_claims import named_claims, usable_claims
 from gpufleet.cluster.nodes.kept_nodes import TOLERATION
 from gpufleet.cluster.pods.data_waits import DataWaits
@@ -28,6 +29,7 @@ from gpufleet.kube.codec.lookup import Lookup
 from gpufleet.kube.codec.pod import NO_LABELS, GangPart, read_placed_pod, read_pod
 from gpufleet.kube.codec.pod_images import images_of_pod
 from gpufleet.kube.codec.queues import read_queue
+from gpufleet.kube.codec.special_claims import SpecialClaim, without_claimed_resources, without_resources
 from gpufleet.kube.codec.volumes import NOTHING, read_volumes
 from gpufleet.kube.codec.waits import Wait, waits_of
 from gpufleet.kube.kube_errors import ObjectError
@@ -105,6 +107,8 @@ class PodReader:
         self.dependencies = dependencies
         self.gangs = gangs
         self.data_waits = DataWaits(cluster, self._now_us)
+        self.extended = ExtendedResources(cluster)
+        self.expect_claim: Callable[[SpecialClaim], None] = lambda _: None
 
     def _now_us(self) -> int:
         """The queues are given their clock after they are made."""
@@ -125,9 +129,15 @@ class PodReader:
         waits = waits_of(pod)
         if waits:
             return held_by(waits)
+        special = self.extended.claim_of(pod)
+        if special is not None:
+            pod = without_resources(pod, {(use.container, use.resource) for use in special.uses})
         claims = usable_claims(pod, lookup)
         if isinstance(claims, Wait):
             return held_by((claims,))
+        if special is not None:
+            self.expect_claim(special)
+            claims = tuple(dict.fromkeys((*claims, special.asks.path)))
         volumes = read_volumes(pod, lookup)
         if volumes.waits:
             return held_by(volumes.waits)
@@ -182,6 +192,7 @@ class PodReader:
 
     def _read_placed(self, pod: Pod, gang: GangPart | None) -> model.Pod:
         """A placed pod as it describes itself now, but for the devices of its grant."""
+        pod = without_claimed_resources(pod)
         try:
             volumes = read_volumes(pod, self.cluster).volumes
         except ObjectError:

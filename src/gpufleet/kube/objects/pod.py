@@ -303,6 +303,21 @@ class ResourceClaimMade(Structure, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ExtendedResourceUse(Structure, frozen=True):
+    """A container and its resource, and the request of a claim that has the devices for it."""
+
+    container_name: str
+    resource_name: str
+    request_name: str
+
+
+class ExtendedResourceClaim(Structure, frozen=True):
+    """The claim by which a pod has the devices that it asks for by number."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ExtendedResourceUse, ...] = ()
+
+
 class SchedulingGroup(Structure, frozen=True):
     """The PodGroup of Kubernetes 1.36 and later that the pod belongs to."""
 
@@ -409,6 +424,7 @@ class PodStatus(Structure, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[ResourceClaimMade, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaim | None = None
     allocated_resources: dict[str, str] | None = None
     resources: ContainerResources | None = None
 
