@@ -9,11 +9,11 @@ import msgspec
 
 from gpufleet.engine import event
 from gpufleet.engine.event import QueueSet
-from gpufleet.model.identifiers import PodUid, QueueName, QuotaResource
+from gpufleet.model.identifiers import NodeName, PodUid, QueueName, QuotaResource
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.relations import Relations
-from tests.engine.fleet_builder import Story, evicted, gang, nominated, placed, pod, refused, shape
+from tests.engine.fleet_builder import Story, evicted, gang, node, nominated, placed, pod, refused, shape
 from tests.engine.no_trace import no_trace
 from tests.engine.preempt.test_restart import facts
 from tests.engine.test_device_claims import allocated, asked, claim, fleet, given
@@ -103,18 +103,34 @@ def test_a_claim_whose_pod_is_gone_is_waited_for_and_nothing_ends_for_its_device
     assert given(told.happen(claim("x"))) == {"high": ["a/d0"]}
 
 
-def test_a_gang_takes_the_devices_of_as_many_pods_as_it_needs() -> None:
+def test_a_gang_takes_the_devices_of_as_many_pods_as_it_needs_and_no_pod_without_one_ends() -> None:
     told = fleet(a=("d0", "d1"), b=("d0",))
     for name, on, device in (("x", "a", "d0"), ("v", "a", "d1"), ("w", "b", "d0")):
         running(told, f"low-{name}", name, on, device)
+    # More than a search tries one by one, and cheaper than those that hold devices.
+    plain = [pod(f"plain-{number}", shape(cpu_milli=10), priority=-10) for number in range(600)]
+    told.nodes(*(node(f"c{number}", pods=110) for number in range(6)))
+    told.happen(*(event.PodBound(one, NodeName(f"c{at % 6}"), ()) for at, one in enumerate(plain)))
     told.gangs(gang("g", 2, priority=5))
     told.happen(claim("y"), claim("z"))
     said = told.arrive(*(using(f"g{one}", one, priority=5, in_gang="g") for one in ("y", "z")))
     ends = sorted(evicted(said))
     assert len(ends) == 2
+    assert set(ends) < {"low-x", "low-v", "low-w"}
     told.depart(*ends)
     said = [*told.happen(claim(ends[0].partition("-")[2])), *told.happen(claim(ends[1].partition("-")[2]))]
     assert sorted(placed(said)) == ["gy", "gz"]
+
+
+def test_a_pod_that_lacks_room_and_a_device_ends_a_pod_for_each() -> None:
+    told = fleet(a=("d0",))
+    running(told, "low", "x", "a", "d0")
+    told.run_on(pod("wide", shape(cpu_milli=60_000), priority=1), "a")
+    told.happen(claim("y"))
+    asks = using("high", "y", priority=9)
+    resources = msgspec.structs.replace(asks.shape.resources, cpu_milli=32_000)
+    wide = msgspec.structs.replace(asks, shape=msgspec.structs.replace(asks.shape, resources=resources))
+    assert sorted(evicted(told.arrive(wide))) == ["low", "wide"]
 
 
 def test_a_queue_takes_back_devices_that_others_have_borrowed() -> None:

@@ -413,10 +413,10 @@ class SearchRun:
         return None if chosen is None else (_rows(chosen[0]), chosen[1])
 
     def _of_use(self, found: Candidates) -> Candidates:
-        """These without those that cannot help a pod with resource claims."""
-        if not (self.proof.asks_for_devices and self.unplaced.workload.is_single):
+        """These without those that cannot help a workload with resource claims."""
+        if not self.proof.asks_for_devices:
             return found
-        return without_useless(found, self.state, self.unplaced.row, self.short, self.leaving)
+        return without_useless(found, self.state, self.unplaced, self.short, self.leaving)
 
     def _every_set(self, found: Candidates) -> EverySet:
         """A search among all sets of these."""

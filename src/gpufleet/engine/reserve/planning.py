@@ -77,7 +77,8 @@ class Planner:
         """Where the workload goes without these pods, nothing if it does not fit even then."""
         state = self.state
         with state.trial() as without:
-            without.end_all(gone, ended_claims=state.neighbours.ended_claims())
+            asks = any(map(state.neighbours.asks_for_devices, unplaced.rows))
+            without.end_all(gone, ended_claims=state.neighbours.ended_claims() if asks else frozenset())
             with state.trial() as trial:
                 return tuple(placement_of(state, row) for row in unplaced.workload.place(trial))
 

@@ -142,6 +142,11 @@ class DeviceClaims:
                 del self._chosen[path]
             self._replace(path, had, self.allocation_of(path))
 
+    @property
+    def are_used(self) -> bool:
+        """True if any pod has claims."""
+        return bool(self._shapes)
+
     def count_pods(self, paths: tuple[str, ...], pods: int) -> None:
         """So many more pods with these claims have places."""
         for path in paths:

@@ -398,7 +398,7 @@ class Neighbours:
 
     def claims_given_up(self, rows: Iterable[int]) -> frozenset[str]:
         """The resource claims that are given up with these pods, which have no places any more."""
-        found = map(self._asks, rows) if self.is_active else ()
+        found = map(self._asks, rows) if self.device_claims.are_used else ()
         return self.device_claims.given_up(
             path for asks in found if asks is not None for path in asks.device_claims
         )
