@@ -35,7 +35,7 @@ CHARGES = OutputFile("a file for charges")
     "--by",
     metavar="WHAT[,WHAT]...",
     help="queue, namespace, owner, gang, job, team, pod, node, model, device, bucket, reason, price, state,"
-    " day, or label:KEY of pods.  [default: queue]",
+    " evidence, day, or label:KEY of pods.  [default: queue]",
 )
 @click.option(
     "--from", "begin", metavar="TIME", help="Such as 2026-11-22, in UTC.  [default: a day before the end]"
@@ -87,6 +87,11 @@ CHARGES = OutputFile("a file for charges")
     is_flag=True,
     help="Show what a million tokens of vLLM, SGLang and TGI cost, by the model that they serve.",
 )
+@click.option(
+    "--past",
+    is_flag=True,
+    help="Take what happened from this Prometheus too, as kube-state-metrics told it: estimates.",
+)
 @cluster_options
 def command(
     logs: tuple[LogSource, ...],
@@ -104,6 +109,7 @@ def command(
     prometheus: "Access | None",
     grid_intensity: str | None,
     per_million_tokens: bool,
+    past: bool,
     kubeconfig: Path | None,
     context: str,
 ) -> int:
@@ -130,6 +136,7 @@ def command(
     measured.check({**others, "LOG": bool(written)})
     if written:
         named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
+        named["--past"] = past
         if output in FOCUS and not (idle or unusual or budgets):
             check_alone(written, logs, named)
             show_focus_of_charges(written, question, asked, FOCUS[output])
@@ -140,7 +147,8 @@ def command(
     book, notes = priced(prices)
     # What days usually cost is told by weeks before, so all months of a database are needed.
     needed = (0, asked[1]) if unusual or budgets is not None else asked
-    found = known(logs, save, ClusterChoice(kubeconfig, context), needed)
+    before = measured.past(asked) if past else None
+    found = known(logs, save, ClusterChoice(kubeconfig, context), needed, before)
     span = question.span(asked, found.until_us)
     if bills:
         span = hours_within(span)

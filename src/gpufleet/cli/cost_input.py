@@ -16,7 +16,7 @@ from gpufleet.kube.codec.times import EXPECTED, microseconds
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.ledger import log_file
 from gpufleet.ledger.buckets import BusySpan
-from gpufleet.ledger.cluster_reading import RIGHTS, seen_in
+from gpufleet.ledger.cluster_reading import RIGHTS, cluster_in, seen_in
 from gpufleet.ledger.costs import COLUMNS, LABEL
 from gpufleet.ledger.interval_log import ByNode, IntervalLog
 from gpufleet.ledger.price_book import PriceBook
@@ -27,6 +27,7 @@ from gpufleet.model.model_errors import InputError
 
 if TYPE_CHECKING:
     from gpufleet.ledger.database.address import DatabaseAddress
+    from gpufleet.ledger.past import Past
 
 Asked = tuple[int | None, int | None]
 """The begin and the end of a time as they were typed; None where none was."""
@@ -95,11 +96,15 @@ def priced(paths: Iterable[Path]) -> tuple[PriceBook, tuple[str, ...]]:
 
 
 def known(
-    logs: Sequence[LogSource], save: Path | None, choice: ClusterChoice, asked: Asked = (None, None)
+    logs: Sequence[LogSource],
+    save: Path | None,
+    choice: ClusterChoice,
+    asked: Asked = (None, None),
+    past: "Past | None" = None,
 ) -> Known:
     """What the files say, and of a database the months of the time that is asked for.
 
-    Without either what the cluster says, together with what was saved before.
+    Without either what the cluster says, together with what was saved before; with a past that alone.
     """
     log = IntervalLog()
     notes: tuple[str, ...] = ()
@@ -111,11 +116,17 @@ def known(
                 if isinstance(source, Path)
                 else _stored(source, asked, log, origin)
             )
-    else:
+    elif past is None:
         seen = seen_in(choice)
         notes = seen.notes
         origin = None if seen.cluster is None else log_file.Origin(seen.cluster, ASKED)
         for one in seen.observations:
+            log.take(one)
+    elif save is not None and (cluster := cluster_in(choice)) is not None:
+        origin = log_file.Origin(cluster, ASKED)
+    if past is not None:
+        notes = (*notes, *past.notes)
+        for one in past.observations:
             log.take(one)
     if save is not None:
         if origin is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gpufleet.cli.cost_energy import EnergyFigures, energy_notes, grams_of
-from gpufleet.cli.cost_input import Known, groupings
+from gpufleet.cli.cost_input import DAY_US, Asked, Known, groupings
 from gpufleet.cli.cost_output import show
 from gpufleet.ledger.bills.billed_hours import Division
 from gpufleet.ledger.costs import cost_of
@@ -16,6 +16,7 @@ from gpufleet.ledger.spans import Span
 from gpufleet.model.model_errors import InputError
 
 if TYPE_CHECKING:
+    from gpufleet.ledger.past import Past
     from gpufleet.usage.prometheus.access import Access
 
 
@@ -72,6 +73,23 @@ class Measured:
         elif self._grams is not None:
             energy.check_groupings(self.by)
 
+    def past(self, asked: Asked) -> "Past":
+        """What the server knows of the time that was asked for. Raises InputError and WorldError."""
+        begin_us, until_us = asked
+        if self._access is None:
+            expected = "--prometheus URL beside it, which has scraped kube-state-metrics"
+            raise InputError("there is no past without a server", field="--past", expected=expected)
+        if begin_us is None or until_us is None or begin_us >= until_us:
+            expected = "--from TIME and --until TIME, a later one"
+            raise InputError("is of a time with an end", field="--past", expected=expected)
+        if until_us - begin_us > PAST_DAYS_MAX * DAY_US:
+            expected = f"at most {PAST_DAYS_MAX} days; --save puts several together"
+            raise InputError("is of too long a time", field="--past", expected=expected)
+        from gpufleet.ledger.past import past_of
+        from gpufleet.usage.prometheus.client import Prometheus
+
+        return past_of(Prometheus(self._access), Span(begin_us, until_us))
+
     def with_use(self, found: Known, span: Span, save: Path | None) -> Known:
         """What is known, with the use that the server has of the time. Raises InputError and WorldError."""
         if self._access is None or self._tokens:
@@ -113,6 +131,9 @@ class Measured:
         figures = EnergyFigures(energy, self._grams)
         show(cost, output, (*notes, *energy_notes(figures, cost.groups)), figures)
 
+
+PAST_DAYS_MAX = 100
+"""A quarter of a year at a time: all that a server tells of it is in memory."""
 
 NOT_OF_USE = {
     "--budgets": "is of amounts, which use does not change",

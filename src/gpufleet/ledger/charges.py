@@ -27,7 +27,7 @@ from gpufleet.ledger.bills.billed_hours import BILLED, CORRECTION
 from gpufleet.ledger.checksums import check, checksum_path
 from gpufleet.ledger.cost_rows import OTHERS, PROVISIONAL, CostRow
 from gpufleet.ledger.costs import COLUMNS as GROUPINGS
-from gpufleet.ledger.costs import LABEL, TEAM, Cost, Key, Part, put_together
+from gpufleet.ledger.costs import ESTIMATED, LABEL, SEEN, TEAM, Cost, Key, Part, put_together
 from gpufleet.ledger.node_hour import HOUR_US, NO_DEVICE, UNSEEN
 from gpufleet.ledger.spans import Span
 from gpufleet.ledger.stamps import US_PER_S
@@ -404,5 +404,6 @@ _KEYS = {
     "job": "CASE WHEN gang <> '' THEN gang ELSE owner END",
     "state": f"CASE WHEN amount_micro IS NULL THEN '' WHEN price IN ('{BILLED}', '{CORRECTION}') THEN price"
     f" ELSE '{PROVISIONAL}' END",
+    "evidence": f"CASE WHEN estimated THEN '{ESTIMATED}' ELSE '{SEEN}' END",
 }
 """Groupings that are no columns."""

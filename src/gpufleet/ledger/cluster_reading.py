@@ -60,6 +60,16 @@ def seen_in(choice: ClusterChoice) -> Seen:
     return asyncio.run(_connected(choice))
 
 
+def cluster_in(choice: ClusterChoice) -> str | None:
+    """The UID of the namespace kube-system of a cluster; None where this person may not get it."""
+    return asyncio.run(_asked(choice))
+
+
+async def _asked(choice: ClusterChoice) -> str | None:
+    async with connect(choice) as connection:
+        return (await cluster_of(connection.client))[0]
+
+
 async def _connected(choice: ClusterChoice) -> Seen:
     async with connect(choice) as (client, _, _):
         return await observe(client)

@@ -102,5 +102,15 @@ def rows_of(hour: NodeHour, model: str, pods: Mapping[PodUid, LedgerPod]) -> Ite
         bucket = HOST_IDLE if host.pod_uid == NO_POD else HOST
         pod = pods.get(host.pod_uid)
         yield CostRow(
-            hour.hour_us, hour.node, model, "", bucket, "", pod, host.price_id, False, 0, host.amount_micro
+            hour.hour_us,
+            hour.node,
+            model,
+            "",
+            bucket,
+            "",
+            pod,
+            host.price_id,
+            hour.is_sampled,
+            0,
+            host.amount_micro,
         )

@@ -252,6 +252,9 @@ def _of_pod(read: Callable[[LedgerPod], str]) -> Callable[[CostRow], str | None]
     return told
 
 
+SEEN, ESTIMATED = "seen", "estimated"
+"""Whether what a row says was seen, or follows from what was seen before and after, or from samples."""
+
 COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
     "queue": _of_pod(lambda pod: pod.queue),
     "namespace": _of_pod(lambda pod: pod.namespace),
@@ -267,6 +270,7 @@ COLUMNS: Mapping[str, Callable[[CostRow], str | None]] = {
     "reason": lambda row: row.reason,
     "price": lambda row: row.price_id,
     "state": lambda row: row.state,
+    "evidence": lambda row: ESTIMATED if row.is_estimated else SEEN,
     "day": lambda row: _day(row.hour_us),
 }
 """What rows can be put together by, beside labels of pods."""

@@ -24,7 +24,7 @@ def by_hour(records: NodeRecords) -> Iterator[tuple[int, NodeRecords]]:
     """
     holdings, busy = _Sweep(records.holdings, _span_of), _Sweep(records.busy, _span_of)
     states, hosts = _Sweep(records.free_states, _span_of), _Sweep(records.host_holdings, _span_of)
-    unseen = _Sweep(records.unseen, lambda span: span)
+    unseen, sampled = (_Sweep(spans, lambda span: span) for spans in (records.unseen, records.sampled))
     for hour_us in range(records.span.from_us // HOUR_US * HOUR_US, end_us(records.span), HOUR_US):
         yield (
             hour_us,
@@ -35,6 +35,7 @@ def by_hour(records: NodeRecords) -> Iterator[tuple[int, NodeRecords]]:
                 free_states=states.touching(hour_us),
                 host_holdings=hosts.touching(hour_us),
                 unseen=unseen.touching(hour_us),
+                sampled=sampled.touching(hour_us),
             ),
         )
 

@@ -23,7 +23,8 @@ from gpufleet.ledger.node_versions import model_name
 from gpufleet.ledger.pod_lives import PodLife, PodLives
 from gpufleet.ledger.price_book import PricedNode
 from gpufleet.ledger.sightings import Sightings
-from gpufleet.ledger.spans import Span, end_us, outside
+from gpufleet.ledger.spans import Span, end_us, outside, within
+from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import DevicesVersion, Listed, NodeVersion, ObjectKind, Observation, PodVersion
 from gpufleet.ledger.whole_gangs import gangs_whole
 from gpufleet.model.grant import GrantedDevice
@@ -149,12 +150,29 @@ class _NodeLife(msgspec.Struct, frozen=True):
         return self.versions[-1]
 
 
+SAMPLED_NODE = "sampled/"
+"""How the uid of a node begins that samples tell of, which do not tell its own."""
+
+
+def _seen_before_sampled(nodes: Iterable[_NodeLife]) -> list[_NodeLife]:
+    """The nodes, without those of samples that were seen themselves: same name, same second of creation."""
+    found = list(nodes)
+    seen = {_made(one) for one in found if not one.newest.uid.startswith(SAMPLED_NODE)}
+    return [one for one in found if not one.newest.uid.startswith(SAMPLED_NODE) or _made(one) not in seen]
+
+
+def _made(node: _NodeLife) -> tuple[NodeName, int]:
+    return node.newest.node, node.newest.created_us // US_PER_S
+
+
 class _Derivation:
     """One derivation of intervals from what was seen."""
 
     def __init__(self, sightings: Sightings, busy: Iterable[BusySpan]) -> None:
         self._sightings = sightings
-        self._nodes = [_NodeLife(one, _node_span(sightings, one)) for one in sightings.nodes()]
+        self._nodes = _seen_before_sampled(
+            _NodeLife(one, _node_span(sightings, one)) for one in sightings.nodes()
+        )
         self._named: dict[NodeName, list[_NodeLife]] = defaultdict(list)
         for node in sorted(self._nodes, key=lambda one: (one.span.from_us, one.newest.uid)):
             self._named[node.newest.node].append(node)
@@ -196,6 +214,7 @@ class _Derivation:
         newest = node.newest
         reports = self._reports[newest.uid]
         times = report_spans(self._sightings, reports)
+        followed, sampled = self._sightings.followed(ObjectKind.POD), self._sightings.sampled()
         states = free_states(
             self._sightings.spans(node.versions), times, self._reserved.get(newest.node, ()), node.span
         )
@@ -209,7 +228,8 @@ class _Derivation:
             busy=tuple(span for life in pods for span in self._busy[life.pod.uid]),
             free_states=tuple(states),
             host_holdings=tuple(_host_holding(life, newest) for life in pods),
-            unseen=tuple(outside(self._sightings.followed(ObjectKind.POD), node.span)),
+            unseen=tuple(outside((*followed, *sampled), node.span)),
+            sampled=tuple(one for part in sampled for one in outside(followed, within(part, node.span))),
             provider_id=newest.provider_id,
         )
 

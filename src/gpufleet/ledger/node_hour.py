@@ -54,7 +54,7 @@ class NodeRecords(msgspec.Struct, frozen=True):
     """All that is known of a node about an hour. Records that lie outside of the hour do no harm.
 
     In ``unseen`` times pods may have come and gone without being seen: what none is known to hold is not
-    called free.
+    called free. What is known of ``sampled`` times is an estimate.
     """
 
     node: NodeName
@@ -68,6 +68,7 @@ class NodeRecords(msgspec.Struct, frozen=True):
     host_holdings: tuple[HostHolding, ...] = ()
     unseen: tuple[Span, ...] = ()
     provider_id: str = ""
+    sampled: tuple[Span, ...] = ()
 
 
 class RowKey(msgspec.Struct, frozen=True, order=True):
@@ -110,6 +111,8 @@ class NodeHour(msgspec.Struct, frozen=True):
     host_rows: tuple[HostRow, ...]
     gpu_micro: int
     host_micro: int
+    is_sampled: bool = False
+    """True where any of it is an estimate from samples."""
 
 
 MILLI_PARTS = CARD_PARTS // WHOLE_GPU_MILLI
@@ -132,7 +135,14 @@ def account(records: NodeRecords, hour_us: int, book: PriceBook) -> NodeHour:
     rows, gpu_micro = _gpu_rows(records, spans)
     host_rows, host_micro = _host_rows(records.host_holdings, spans)
     return NodeHour(
-        records.node, records.node_uid, hour_us, tuple(rows), tuple(host_rows), gpu_micro, host_micro
+        records.node,
+        records.node_uid,
+        hour_us,
+        tuple(rows),
+        tuple(host_rows),
+        gpu_micro,
+        host_micro,
+        any(one.from_us < end and end_us(one) > start for one in records.sampled),
     )
 
 
@@ -210,6 +220,7 @@ class _DeviceRecords(msgspec.Struct, frozen=True):
     busy: tuple[BusySpan, ...]
     states: tuple[FreeState, ...]
     unseen: tuple[Span, ...]
+    sampled: tuple[Span, ...]
     changes: frozenset[int]
 
 
@@ -230,8 +241,10 @@ def _of_device(
     states = tuple(one for one in records.free_states if one.device in (None, device))
     changes = {at for one in holdings for at in one.bounds()}
     known = (*(one.span for one in busy), *(one.span for one in states))
-    changes.update(at for times in (*known, *records.unseen) for at in times.bounds())
-    return _DeviceRecords(device, tuple(holdings), tuple(busy), states, records.unseen, frozenset(changes))
+    changes.update(at for times in (*known, *records.unseen, *records.sampled) for at in times.bounds())
+    return _DeviceRecords(
+        device, tuple(holdings), tuple(busy), states, records.unseen, records.sampled, frozenset(changes)
+    )
 
 
 def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
@@ -241,9 +254,10 @@ def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
     times = [(one.span.from_us, end_us(one.span), one) for one in known.holdings]
     for start, end in pieces(span.from_us, span.until_us, known.changes):
         held = _in_order([one for since, until, one in times if since <= start < until], start)
+        is_sampled = bool(known.sampled) and any(one.covers(start) for one in known.sampled)
         charged, free = charges([one.part for one in held])
         for bucket, pod_uid, reason, is_estimated, amount in _held_parts(held, charged, known.busy, start):
-            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated)
+            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled)
             weights[key] += amount * (end - start)
         if not free:
             continue
@@ -251,7 +265,7 @@ def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
         for bucket, pod_uid, reason, is_estimated, amount in _free_parts(
             known.states, free, start, is_seen=is_seen
         ):
-            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated)
+            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled)
             weights[key] += amount * (end - start)
     return {key: weight for key, weight in weights.items() if weight}
 

@@ -27,6 +27,7 @@ from gpufleet.ledger.versions import (
     Observation,
     PodVersion,
     QueueVersion,
+    Sampled,
 )
 
 Version = TypeVar("Version", PodVersion, NodeVersion, DevicesVersion, QueueVersion)
@@ -54,6 +55,7 @@ class Sightings:
         self._numbers: dict[ObjectKind, list[int]] = {kind: [] for kind in ObjectKind}
         self._indexes: dict[ObjectKind, ListIndex] = {}
         self._followed: dict[tuple[ObjectKind, int], Followed] = {}
+        self._sampled: dict[int, Sampled] = {}
 
     def take(self, seen: Observation) -> bool:
         """One more observation, or one that is known; whether it changes anything."""
@@ -80,6 +82,12 @@ class Sightings:
                     return False
                 self._followed[seen.kind, seen.from_us] = seen
                 return True
+            case Sampled():
+                sampled = self._sampled.get(seen.from_us)
+                if sampled is not None and seen.until_us <= sampled.until_us:
+                    return False
+                self._sampled[seen.from_us] = seen
+                return True
             case _:
                 return _keep(self._versions[KINDS[type(seen)]][seen.uid], seen.number, seen)
 
@@ -94,6 +102,7 @@ class Sightings:
         for kind in sorted(self._lists):
             yield from (self._lists[kind][number] for number in self._numbers[kind])
         yield from (self._followed[key] for key in sorted(self._followed))
+        yield from (self._sampled[key] for key in sorted(self._sampled))
 
     def known_until_us(self) -> int:
         """The latest moment of which all is known; 0 where nothing was listed or followed.
@@ -102,6 +111,7 @@ class Sightings:
         seen later than the last list nothing is known of all the others.
         """
         moments = [one.until_us for one in self._followed.values()]
+        moments += [one.until_us for one in self._sampled.values()]
         moments += [one.at_us for lists in self._lists.values() for one in lists.values()]
         return max(moments, default=0)
 
@@ -109,6 +119,10 @@ class Sightings:
         """The times in which every change of a kind was seen."""
         found = (one for one in self._followed.values() if one.kind is kind)
         return joined(Span(one.from_us, one.until_us) for one in found)
+
+    def sampled(self) -> list[Span]:
+        """The times of which samples tell."""
+        return joined(Span(one.from_us, one.until_us) for one in self._sampled.values())
 
     def pods(self) -> Iterator[tuple[PodVersion, ...]]:
         """The versions of each pod, oldest first."""
@@ -234,6 +248,9 @@ class Sightings:
         for kind_and_begin, time in list(self._followed.items()):
             if time.until_us < before_us:
                 del self._followed[kind_and_begin]
+        for begin_us, sampled in list(self._sampled.items()):
+            if sampled.until_us < before_us:
+                del self._sampled[begin_us]
 
     def _was_gone(self, kind: ObjectKind, uid: str, before_us: int) -> bool:
         end = self.end(kind, uid)

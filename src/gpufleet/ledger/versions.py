@@ -153,8 +153,15 @@ class Followed(msgspec.Struct, frozen=True, tag="followed"):
     until_us: int
 
 
+class Sampled(msgspec.Struct, frozen=True, tag="sampled"):
+    """What is known of that time is from samples of a Prometheus: what happened between two is not known."""
+
+    from_us: int
+    until_us: int
+
+
 ObjectVersion = PodVersion | NodeVersion | DevicesVersion | QueueVersion
-Observation = ObjectVersion | Gone | Listed | Followed
+Observation = ObjectVersion | Gone | Listed | Followed | Sampled
 
 KINDS: dict[type[ObjectVersion], ObjectKind] = {
     PodVersion: ObjectKind.POD,

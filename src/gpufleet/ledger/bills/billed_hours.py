@@ -126,4 +126,4 @@ def _at(hour: NodeHour, amount_micro: int, price_id: str) -> NodeHour:
     hosts = tuple(
         HostRow(row.pod_uid, price_id, part) for row, part in zip(hour.host_rows, host, strict=False)
     )
-    return NodeHour(hour.node, hour.node_uid, hour.hour_us, rows, hosts, sum(gpu), sum(host))
+    return NodeHour(hour.node, hour.node_uid, hour.hour_us, rows, hosts, sum(gpu), sum(host), hour.is_sampled)
