@@ -97,6 +97,12 @@ UNTYPED: dict[str, dict[str, str]] = {
         "gpufleet cost postgresql://reader@db.example.com/ledger --prices prices.csv --from 2026-10-01"
         " --by queue": "needs PostgreSQL; tests/ledger/database types it against a real one",
         "gpufleet cost charges/*.parquet --unusual --by queue": _WHOLE_MONTHS,
+        "gpufleet cost october.ledger --prices prices.csv --from 2026-10-01 --by bucket"
+        " --prometheus http://prometheus:9090 --save october.ledger": "needs a Prometheus;"
+        " tests/ledger/test_measured_use.py types it against a real one",
+        "gpufleet cost --past --prometheus http://prometheus:9090 --prices prices.csv --from 2026-09-01"
+        " --until 2026-10-01 --by team": "needs a Prometheus; tests/ledger/test_past.py types it against a"
+        " real one",
         "gpufleet close-month 2026-10 2026-10.parquet --prices prices.csv --bill october.csv"
         " --accounts accounts": _WHOLE_MONTHS,
         "gpufleet close-month 2026-11 2026-10.parquet 2026-11.ledger --prices prices.csv --bill october.csv"

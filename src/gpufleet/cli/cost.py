@@ -116,8 +116,7 @@ def command(
     """Say what GPU nodes cost, who held them, and what of it computed nothing.
 
     Asks a cluster, or reads LOGs that --save or `gpufleet ledger` wrote: files, or the URL of a database.
-    Run with --save every minute it knows the past as well. Only reads the cluster. All groups add up to
-    what the nodes cost by their prices, to a millionth.
+    Run with --save every minute it knows the past as well. All groups add up to what the nodes cost.
     """
     from gpufleet.cli.cost_bills import billed, hours_within
     from gpufleet.cli.cost_charges import charges_among, check_alone, sums_of, write_rows
@@ -135,8 +134,7 @@ def command(
     others = {"--idle": idle, "--budgets": budgets, "--unusual": unusual, "--output": output in FOCUS}
     measured.check({**others, "LOG": bool(written)})
     if written:
-        named = {"--prices": bool(prices), "--bill": bool(bills), "--save": save, "--charges": charges}
-        named["--past"] = past
+        named = {"--prices": prices, "--bill": bills, "--save": save, "--charges": charges, "--past": past}
         if output in FOCUS and not (idle or unusual or budgets):
             check_alone(written, logs, named)
             show_focus_of_charges(written, question, asked, FOCUS[output])
@@ -160,9 +158,6 @@ def command(
         show_focus(found, book, span, FOCUS[output], division, (*notes, *told))
         return 0
     notes = (*notes, *told, *found.notes)
-    if measured.is_alone:
-        measured.show_tokens(found, book, span, division, output, notes)
-        return 0
     if measured.is_asked and not idle:
         measured.show(found, book, span, division, output, notes)
         return 0

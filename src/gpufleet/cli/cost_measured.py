@@ -45,11 +45,6 @@ class Measured:
         """Whether a server is named."""
         return self._access is not None
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether tokens are the answer, which has a form of its own."""
-        return self.is_asked and self._tokens
-
     def check(self, others: Mapping[str, object]) -> None:
         """Raises InputError for what it does not go with; ``others`` are options of other questions."""
         if not self.is_asked:
@@ -103,7 +98,7 @@ class Measured:
             return msgspec.structs.replace(found, notes=(*found.notes, note))
         return found.with_use(spans, save)
 
-    def show_tokens(
+    def _show_tokens(
         self, found: Known, book: PriceBook, span: Span, division: Division, output: str, notes: Iterable[str]
     ) -> None:
         """Ask, and print the cost of tokens. Raises InputError and WorldError."""
@@ -119,7 +114,10 @@ class Measured:
     def show(
         self, found: Known, book: PriceBook, span: Span, division: Division, output: str, notes: Iterable[str]
     ) -> None:
-        """Print groups with the energy that the server has of them. Raises InputError and WorldError."""
+        """Print tokens, or groups with the energy of them. Raises InputError and WorldError."""
+        if self._tokens:
+            self._show_tokens(found, book, span, division, output, notes)
+            return
         from gpufleet.ledger.energy import energy_of, has_grouping
         from gpufleet.usage.prometheus.client import Prometheus
 

@@ -17,6 +17,7 @@ from gpufleet.ledger.interval_log import ByNode, LedgerPod
 from gpufleet.ledger.node_hour import NO_DEVICE, UNSEEN
 from gpufleet.ledger.price_book import PriceBook
 from gpufleet.ledger.spans import Span
+from gpufleet.progress.collection_pause import without_collections
 
 WASTE = frozenset(
     {
@@ -99,12 +100,14 @@ def cost_of(
     """The cost of a time that has an end. Hours that it cuts count in part; with a bill none may be cut."""
     answer = Answer(by)
     nodes_micro = 0
-    for node in intervals.each():
-        records, pods = node.records, node.pods
-        for hour in hours_of(records, book, span, division):
-            nodes_micro += hour.gpu_micro + hour.host_micro
-            for row in rows_of(hour, records.priced_as.gpu_model, pods):
-                answer.add(row)
+    # What is made of a node has no cycles, and is let go before the next one.
+    with without_collections():
+        for node in intervals.each():
+            records, pods = node.records, node.pods
+            for hour in hours_of(records, book, span, division):
+                nodes_micro += hour.gpu_micro + hour.host_micro
+                for row in rows_of(hour, records.priced_as.gpu_model, pods):
+                    answer.add(row)
     for row in other_rows(division, span):
         answer.add(row)
     return answer.cost(span, book.currency or division.currency, nodes_micro)

@@ -64,14 +64,12 @@ def charges(parts: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
     The charge is ``w / max(1, sum of all w)``. Of charges that differ by less than a trillionth the first
     may get one more, so the order of parts has to follow from their owners.
     """
-    if not parts:
-        return (), CARD_PARTS
-    return _charges(tuple(map(Fraction.as_integer_ratio, parts)))
+    return charges_of_ratios(tuple([part.as_integer_ratio() for part in parts]))
 
 
 @functools.lru_cache(maxsize=65_536)
-def _charges(ratios: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int]:
-    """What each part pays of a card, and what is left of it.
+def charges_of_ratios(ratios: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int]:
+    """The same of parts as numerators and denominators.
 
     Answers are kept, since few combinations of parts make up most of a month. They are kept by whole
     numbers, because fractions take many times as long to be found again.

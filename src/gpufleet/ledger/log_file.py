@@ -14,6 +14,7 @@ from gpufleet.ledger.buckets import BusySpan
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.versions import Listed, ObjectKind, Observation
 from gpufleet.model.model_errors import InputError, printable
+from gpufleet.progress.collection_pause import without_collections
 
 FORMAT = "gpufleet.io/ledger/v2"
 """A version that changes what readers must understand gets another number."""
@@ -113,6 +114,13 @@ def read_log(lines: Iterable[bytes], name: str, log: IntervalLog, before: Origin
     numbered = enumerate(lines, 1)
     origin = _checked_heading(next(numbered, (1, b""))[1], name, before)
     lists = _Lists(name, log)
+    with without_collections():
+        _take_lines(numbered, name, log, lists)
+    lists.close()
+    return before or origin
+
+
+def _take_lines(numbered: Iterator[tuple[int, bytes]], name: str, log: IntervalLog, lists: "_Lists") -> None:
     for number, line in numbered:
         # The last line of a writer that was killed has no end.
         if not line.endswith(b"\n") or line == b"\n":
@@ -129,8 +137,6 @@ def read_log(lines: Iterable[bytes], name: str, log: IntervalLog, before: Origin
             lists.take(seen, number)
         else:
             log.take(seen)
-    lists.close()
-    return before or origin
 
 
 class _Lists:

@@ -5,7 +5,9 @@ in another order give equal rows, and where an interval is cut changes nothing: 
 before anything is divided. ``buckets`` holds what is given, ``price_book`` the price.
 """
 
+import itertools
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -20,7 +22,7 @@ from gpufleet.ledger.buckets import (
     FreeState,
     Holding,
 )
-from gpufleet.ledger.held_parts import CARD_PARTS, charges
+from gpufleet.ledger.held_parts import CARD_PARTS, charges, charges_of_ratios
 from gpufleet.ledger.price_book import Price, PriceBook, PricedNode, PriceSpan, PriceUnit
 from gpufleet.ledger.spans import Span, end_us, pieces
 from gpufleet.model.device import WHOLE_GPU_MILLI
@@ -121,7 +123,10 @@ MILLI_PARTS = CARD_PARTS // WHOLE_GPU_MILLI
 UNSEEN = "unseen"
 """The reason in rows of what no pod is known to hold, of a time in which pods were not followed."""
 
-Weights = dict[RowKey, int]
+_Key = tuple[DeviceId, Bucket, PodUid, str, str, bool]
+"""The fields of a RowKey: a month makes millions of keys, and tuples are found again faster."""
+
+Weights = dict[_Key, int]
 """By row: trillionths of a card times microseconds."""
 
 
@@ -147,7 +152,7 @@ def account(records: NodeRecords, hour_us: int, book: PriceBook) -> NodeHour:
 
 
 def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[LedgerRow], int]:
-    by_device: dict[DeviceId, Weights] = defaultdict(lambda: defaultdict(int))
+    weights: Weights = defaultdict(int)
     money: Weights = defaultdict(int)
     # Parts of one node's price are equal for all its GPUs; this multiple keeps them whole numbers.
     equal = math.lcm(*range(1, len(records.devices) + 1))
@@ -155,35 +160,34 @@ def _gpu_rows(records: NodeRecords, spans: Sequence[PriceSpan]) -> tuple[list[Le
     known = _by_device(records)
     for span, devices in _device_spans(records, spans):
         cost += _gpu_cost(span, len(devices))
+        scale = _scale(span.price, equal, len(devices)) if devices else 0
         for device in devices:
-            weights = _device_weights(known[device], span)
-            scale = _scale(span.price, equal, len(devices))
-            for key, weight in weights.items():
-                by_device[device][key] += weight
-                money[key] += weight * scale
+            for key, weight in _device_weights(known[device], span).items():
+                weights[key] += weight
+                if span.price is not None:
+                    money[key] += weight * scale
         # The price of a node has a row also while no GPU of it is known.
         if not devices and _is_per_node(span.price):
             key = _without_devices(records, span.price)
-            money[key] += CARD_PARTS * (span.until_us - span.from_us) * _scale(span.price, equal, 1)
+            length = span.until_us - span.from_us
+            money[key] += CARD_PARTS * length * _scale(span.price, equal, 1)
     amounts, total = _divided_money(money, cost)
-    quantities = {
-        key: quantity for weights in by_device.values() for key, quantity in _quantities(weights).items()
-    }
-    keys = sorted(quantities.keys() | amounts.keys())
-    rows = [LedgerRow(key, quantities.get(key, 0), amounts.get(key)) for key in keys]
+    quantities = _quantities(weights)
+    keys = sorted(weights.keys() | money.keys())
+    rows = [LedgerRow(RowKey(*key), quantities.get(key, 0), amounts.get(key)) for key in keys]
     return rows, total
 
 
-def _without_devices(records: NodeRecords, price: Price | None) -> RowKey:
+def _without_devices(records: NodeRecords, price: Price | None) -> _Key:
     """A node joins before its first report. Where none was ever read, nothing is known of its GPUs."""
     if records.devices:
-        return RowKey(NO_DEVICE, Bucket.JOINING, NO_POD, "", _id(price), False)
-    return RowKey(NO_DEVICE, Bucket.UNMEASURED, NO_POD, UNSEEN, _id(price), True)
+        return NO_DEVICE, Bucket.JOINING, NO_POD, "", _id(price), False
+    return NO_DEVICE, Bucket.UNMEASURED, NO_POD, UNSEEN, _id(price), True
 
 
-def _divided_money(weights: Weights, cost: int) -> tuple[dict[RowKey, int], int]:
+def _divided_money(weights: Weights, cost: int) -> tuple[dict[_Key, int], int]:
     """The amounts of the keys that have a price, and their sum, of micro-units times microseconds."""
-    priced = sorted(key for key in weights if key.price_id)
+    priced = sorted(key for key in weights if key[4])
     total = rounded(cost, HOUR_US)
     if not any(weights[key] for key in priced):
         # A price of 0 has nothing to divide.
@@ -191,14 +195,17 @@ def _divided_money(weights: Weights, cost: int) -> tuple[dict[RowKey, int], int]
     return dict(zip(priced, apportion(total, [weights[key] for key in priced]), strict=True)), total
 
 
-def _quantities(weights: Weights) -> dict[RowKey, int]:
-    """Of one device: they add up to a thousand for each microsecond of it."""
+def _quantities(weights: Weights) -> dict[_Key, int]:
+    """Those of a device add up to a thousand for each microsecond of it."""
     if not any(weight % MILLI_PARTS for weight in weights.values()):
         # Whole thousandths have no remainder to divide, and few cards are held in other parts.
         return {key: weight // MILLI_PARTS for key, weight in weights.items()}
-    keys = sorted(weights)
-    existed = sum(weights.values()) // CARD_PARTS
-    return dict(zip(keys, apportion(WHOLE_GPU_MILLI * existed, [weights[key] for key in keys]), strict=True))
+    found: dict[_Key, int] = {}
+    for _, of_device in itertools.groupby(sorted(weights), key=operator.itemgetter(0)):
+        keys = list(of_device)
+        parts = [weights[key] for key in keys]
+        found.update(zip(keys, apportion(WHOLE_GPU_MILLI * (sum(parts) // CARD_PARTS), parts), strict=True))
+    return found
 
 
 def _device_spans(
@@ -216,12 +223,12 @@ class _DeviceRecords(msgspec.Struct, frozen=True):
     """What is known of one GPU in an hour, with the moments at which something changes."""
 
     device: DeviceId
-    holdings: tuple[Holding, ...]
-    busy: tuple[BusySpan, ...]
+    times: Sequence[tuple[int, int, Holding]]
+    busy: Sequence[BusySpan]
     states: tuple[FreeState, ...]
     unseen: tuple[Span, ...]
     sampled: tuple[Span, ...]
-    changes: frozenset[int]
+    changes: Sequence[int]
 
 
 def _by_device(records: NodeRecords) -> dict[DeviceId, _DeviceRecords]:
@@ -236,38 +243,44 @@ def _by_device(records: NodeRecords) -> dict[DeviceId, _DeviceRecords]:
 
 
 def _of_device(
-    records: NodeRecords, device: DeviceId, holdings: Iterable[Holding], busy: Iterable[BusySpan]
+    records: NodeRecords, device: DeviceId, holdings: Sequence[Holding], busy: Sequence[BusySpan]
 ) -> _DeviceRecords:
-    states = tuple(one for one in records.free_states if one.device in (None, device))
-    changes = {at for one in holdings for at in one.bounds()}
-    known = (*(one.span for one in busy), *(one.span for one in states))
-    changes.update(at for times in (*known, *records.unseen, *records.sampled) for at in times.bounds())
-    return _DeviceRecords(
-        device, tuple(holdings), tuple(busy), states, records.unseen, records.sampled, frozenset(changes)
-    )
+    states = tuple([one for one in records.free_states if one.device in (None, device)])
+    changes = [at for one in holdings for at in one.bounds()]
+    # Most hours have none of these.
+    if busy or states or records.unseen or records.sampled:
+        known = (*(one.span for one in busy), *(one.span for one in states))
+        changes += [at for one in (*known, *records.unseen, *records.sampled) for at in one.bounds()]
+    times = [(one.span.from_us, end_us(one.span), one) for one in holdings]
+    return _DeviceRecords(device, times, busy, states, records.unseen, records.sampled, changes)
 
 
 def _device_weights(known: _DeviceRecords, span: PriceSpan) -> Weights:
     """The buckets of one GPU over a time with one price."""
     weights: Weights = defaultdict(int)
     price_id = _id(span.price)
-    times = [(one.span.from_us, end_us(one.span), one) for one in known.holdings]
+    device, times = known.device, known.times
     for start, end in pieces(span.from_us, span.until_us, known.changes):
+        length = end - start
         held = _in_order([one for since, until, one in times if since <= start < until], start)
         is_sampled = bool(known.sampled) and any(one.covers(start) for one in known.sampled)
         charged, free = charges([one.part for one in held])
         for bucket, pod_uid, reason, is_estimated, amount in _held_parts(held, charged, known.busy, start):
-            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled)
-            weights[key] += amount * (end - start)
+            if amount:
+                weights[device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled] += (
+                    amount * length
+                )
         if not free:
             continue
         is_seen = not (known.unseen and any(one.covers(start) for one in known.unseen))
         for bucket, pod_uid, reason, is_estimated, amount in _free_parts(
             known.states, free, start, is_seen=is_seen
         ):
-            key = RowKey(known.device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled)
-            weights[key] += amount * (end - start)
-    return {key: weight for key, weight in weights.items() if weight}
+            if amount:
+                weights[device, bucket, pod_uid, reason, price_id, is_estimated or is_sampled] += (
+                    amount * length
+                )
+    return weights
 
 
 def _in_order(held: list[Holding], at_us: int) -> list[Holding]:
@@ -318,8 +331,8 @@ def _free_parts(states: Iterable[FreeState], free: int, at_us: int, *, is_seen: 
 def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> tuple[list[HostRow], int]:
     by_pod = sorted(holdings, key=lambda one: (one.pod_uid, one.part))
     # Plain numbers, since each is compared at every change of the hour.
-    times = [(one.span.from_us, end_us(one.span), one) for one in by_pod]
-    changes = {at for one in by_pod for at in one.span.bounds()}
+    times = [(one.span.from_us, end_us(one.span), one.pod_uid, one.part.as_integer_ratio()) for one in by_pod]
+    changes = [at for one in by_pod for at in one.span.bounds()]
     weights: dict[tuple[PodUid, str], int] = defaultdict(int)
     cost = 0
     for span in spans:
@@ -329,11 +342,11 @@ def _host_rows(holdings: Iterable[HostHolding], spans: Iterable[PriceSpan]) -> t
         scale = host_micro if span.price is not None else 1
         price_id = _id(span.price)
         for start, end in pieces(span.from_us, span.until_us, changes):
-            held = [one for since, until, one in times if since <= start < until]
-            charged, free = charges([one.part for one in held])
+            held = [(uid, part) for since, until, uid, part in times if since <= start < until]
+            charged, free = charges_of_ratios(tuple([part for _, part in held]))
             scaled = (end - start) * scale
-            for one, amount in zip(held, charged, strict=True):
-                weights[one.pod_uid, price_id] += amount * scaled
+            for (uid, _), amount in zip(held, charged, strict=True):
+                weights[uid, price_id] += amount * scaled
             weights[NO_POD, price_id] += free * scaled
     priced = sorted(key for key, weight in weights.items() if key[1] and weight)
     total = rounded(cost, HOUR_US)

@@ -7,6 +7,7 @@ that time is an estimate. A proof is none where the pod was seen after it. Of tw
 leaders the one of the older epoch gives way for as long as both would hold.
 """
 
+import operator
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -22,6 +23,8 @@ from gpufleet.model.identifiers import DeviceId, NodeName, PodUid
 
 MOMENTS = ("bound_us", "started_us", "ready_us", "deletion_us", "ended_us")
 """Moments of a pod that come once; the first version that tells one is believed."""
+
+_moments_of = operator.attrgetter(*MOMENTS)
 
 
 class PodLife(msgspec.Struct, frozen=True):
@@ -45,12 +48,10 @@ class PodLives:
         self._node_spans = node_spans
         self._uids: dict[NodeName, list[PodUid]] = defaultdict(list)
         self._with_gangs: set[NodeName] = set()
-        for versions in sightings.pods():
-            bound = _bound(versions)
-            if bound.bound_us is not None and bound.node:
-                self._uids[bound.node].append(bound.uid)
-                if bound.gang:
-                    self._with_gangs.add(bound.node)
+        for bound in sightings.bindings():
+            self._uids[bound.node].append(bound.uid)
+            if bound.gang:
+                self._with_gangs.add(bound.node)
         self._vanished: dict[PodUid, list[int]] = defaultdict(list)
         for uid, at_us in _vanished_holders(sightings):
             self._vanished[uid].append(at_us)
@@ -109,13 +110,13 @@ def _bound(versions: tuple[PodVersion, ...]) -> PodVersion:
 
 def _put_together(versions: tuple[PodVersion, ...]) -> PodVersion:
     """The newest version, with the first of each moment that any version has."""
-
-    def first(name: str) -> int | None:
-        moments = [getattr(one, name) for one in versions]
-        return min((moment for moment in moments if moment is not None), default=None)
-
     bound = _bound(versions)
-    moments = {name: first(name) for name in MOMENTS}
+    moments: dict[str, int | None] = dict.fromkeys(MOMENTS)
+    for one in versions:
+        for name, at_us in zip(MOMENTS, _moments_of(one), strict=True):
+            known = moments[name]
+            if at_us is not None and (known is None or at_us < known):
+                moments[name] = at_us
     was_ready = any(one.was_ready for one in versions)
     was_started = any(one.was_started for one in versions)
     is_probed = versions[-1].has_readiness_probe

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from gpufleet.ledger.list_index import ListIndex
-from gpufleet.ledger.packed_pods import PackedPods
+from gpufleet.ledger.packed_pods import Binding, PackedPods
 from gpufleet.ledger.spans import Span, joined
 from gpufleet.ledger.versions import (
     KINDS,
@@ -127,6 +127,10 @@ class Sightings:
     def pods(self) -> Iterator[tuple[PodVersion, ...]]:
         """The versions of each pod, oldest first."""
         return (self.versions_of_pod(uid) for uid in self._uids(ObjectKind.POD))
+
+    def bindings(self) -> Iterator[Binding]:
+        """Where each pod was bound, in order of uids."""
+        return self._pods.bindings()
 
     def versions_of_pod(self, uid: str) -> tuple[PodVersion, ...]:
         """The versions of one pod, oldest first."""
