@@ -29,6 +29,7 @@ from gpufleet.ledger.versions import (
     Observation,
     PodVersion,
     QueueVersion,
+    Sampled,
 )
 from gpufleet.model.grant import GrantedDevice, GrantKind
 from gpufleet.model.identifiers import DeviceId, NodeName, PodUid, QueueName
@@ -231,7 +232,7 @@ def shaken(world: World) -> list[Observation]:
     late = [
         msgspec.structs.replace(one, at_us=one.at_us + 7 * MINUTE_US)
         for one in again[::2]
-        if not isinstance(one, Followed)
+        if not isinstance(one, Followed | Sampled)
     ]
     both = [*world.seen, *again, *late]
     world.draw.shuffle(both)

@@ -18,7 +18,7 @@ from gpufleet.ledger.node_hour import NodeRecords
 from gpufleet.ledger.object_versions import version_of
 from gpufleet.ledger.spans import Span
 from gpufleet.ledger.stamps import US_PER_S
-from gpufleet.ledger.versions import Followed, Gone, Listed, Observation, PodVersion, QueueVersion
+from gpufleet.ledger.versions import Followed, Gone, Listed, Observation, PodVersion, QueueVersion, Sampled
 from gpufleet.model.model_errors import InputError
 from tests.ledger.recording import lines, observed
 
@@ -123,7 +123,7 @@ def test_a_list_after_a_gap_ends_what_is_gone_and_the_time_between_is_an_estimat
     bound = [
         seen
         for seen in HEARD
-        if not isinstance(seen, Gone | Followed)
+        if not isinstance(seen, Gone | Followed | Sampled)
         and not (isinstance(seen, PodVersion) and (seen.ended_us or seen.deletion_us))
     ]
     newest = max(seen.number for seen in bound)
