@@ -8,19 +8,21 @@ import base64
 import hashlib
 import http.client
 import json
+import platform
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.agent.data.sources.http_store import HttpStore
+from tests.agent.data.sources.http_store import Answer, HttpStore, serving
 
 PROGRAM = shutil.which("docker-registry")
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG, LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar"
 RAW = "application/octet-stream"
 EMPTY = b"{}"
 START_S = 10.0
@@ -61,21 +63,45 @@ def put_into_stand_in(server: HttpStore, repository: str, tag: str, files: Mappi
     return body
 
 
+def image_of(layers: Sequence[bytes], command: Sequence[str]) -> tuple[bytes, bytes]:
+    """The manifest and the configuration of an image with these layers, each a tar."""
+    processor = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    described = {
+        "architecture": processor,
+        "os": "linux",
+        "config": {"Cmd": list(command), "Env": ["PATH=/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [digest_of(one) for one in layers]},
+    }
+    config = json.dumps(described).encode()
+    said = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": {"mediaType": CONFIG, "digest": digest_of(config), "size": len(config)},
+        "layers": [{"mediaType": LAYER, "digest": digest_of(one), "size": len(one)} for one in layers],
+    }
+    return json.dumps(said).encode(), config
+
+
 class RealRegistry:
     """The program, on a port of its own."""
 
     def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
+        self.host = f"127.0.0.1:{port}"
+        self.address = f"http://{self.host}"
 
     def push(self, repository: str, tag: str, files: Mapping[str, bytes]) -> bytes:
-        """An artifact, as the specification says pushes go. Returns its manifest."""
-        for one in (EMPTY, *files.values()):
+        """An artifact. Returns its manifest."""
+        body = manifest_of(files)
+        self.push_all(repository, tag, body, (EMPTY, *files.values()))
+        return body
+
+    def push_all(self, repository: str, tag: str, manifest: bytes, blobs: Sequence[bytes]) -> None:
+        """A manifest and what it names, as the specification says pushes go."""
+        for one in blobs:
             _, place = self._ask("POST", f"/v2/{repository}/blobs/uploads/", b"", "")
             there = urlsplit(place)
             self._ask("PUT", f"{there.path}?{there.query}&digest={digest_of(one)}", one, RAW)
-        body = manifest_of(files)
-        self._ask("PUT", f"/v2/{repository}/manifests/{tag}", body, MANIFEST)
-        return body
+        self._ask("PUT", f"/v2/{repository}/manifests/{tag}", manifest, MANIFEST)
 
     def _ask(self, method: str, target: str, body: bytes, media_type: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=10)
@@ -85,6 +111,49 @@ class RealRegistry:
         connection.close()
         assert answer.status in (201, 202), said
         return answer.status, answer.headers.get("Location", "")
+
+
+class StandIn:
+    """Answers pulls from memory."""
+
+    def __init__(self, server: HttpStore) -> None:
+        self.server = server
+        self.address = server.address
+        self.host = server.address.removeprefix("http://")
+        server.dynamic["/v2/"] = self._answer
+
+    def push(self, repository: str, tag: str, files: Mapping[str, bytes]) -> bytes:
+        """An artifact. Returns its manifest."""
+        body = manifest_of(files)
+        self.push_all(repository, tag, body, (EMPTY, *files.values()))
+        return body
+
+    def push_all(self, repository: str, tag: str, manifest: bytes, blobs: Sequence[bytes]) -> None:
+        """A manifest and what it names."""
+        for name in (tag, digest_of(manifest)):
+            self.server.files[f"/v2/{repository}/manifests/{name}"] = manifest
+        for one in blobs:
+            self.server.files[f"/v2/{repository}/blobs/{digest_of(one)}"] = one
+
+    def _answer(self, target: str, _: Mapping[str, str]) -> Answer:
+        if target == "/v2/":
+            return 200, {}, b"{}"
+        body = self.server.files.get(target.partition("?")[0])
+        if body is None:
+            return 404, {}, b""
+        kind = MANIFEST if "/manifests/" in target else RAW
+        return 200, {"Content-Type": kind, "Docker-Content-Digest": digest_of(body)}, body
+
+
+@contextmanager
+def a_registry(folder: Path) -> Iterator[RealRegistry | StandIn]:
+    """The program where it is installed, else the stand-in."""
+    if PROGRAM is None:
+        with serving() as server:
+            yield StandIn(server)
+        return
+    with real_registry(folder) as registry:
+        yield registry
 
 
 @contextmanager
