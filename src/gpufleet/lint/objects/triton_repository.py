@@ -1,4 +1,4 @@
-"""Which models Triton is given in a ConfigMap: its vLLM backend has model and division in a ``model.json``.
+"""Which models Triton is given in a ConfigMap: its vLLM backend has a file that names model and division.
 
 Elsewhere Triton's repository lies in a bucket or on a volume, and no manifest says what is in it. The fields
 of the file are the arguments of vLLM's engine. ``other_model_servers`` reads the servers that have a command
@@ -23,7 +23,7 @@ MODEL_FILE = "model.json"
 
 
 class ModelFile(msgspec.Struct, frozen=True):
-    """What counts of a ``model.json``; other arguments do not change what weights take."""
+    """What counts of the backend's file; other arguments do not change what weights take."""
 
     model: str
     tensor_parallel_size: int = 1
