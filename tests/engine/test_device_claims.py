@@ -4,6 +4,8 @@ Which claims wait for which others, and that a claim's devices bind its pods to 
 kube-scheduler's plugin DynamicResources.
 """
 
+import pytest
+
 from gpufleet.device_selectors.selector import Attribute
 from gpufleet.device_selectors.values import Version
 from gpufleet.dra_allocation.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
@@ -164,6 +166,36 @@ def test_a_gang_whose_claims_cannot_all_be_served_starts_nothing_and_holds_nothi
     assert placed(told.arrive(using("q", "last"))) == ["q"]
     said = told.happen(devices("b", "d0", "d1", "d2"))
     assert all_given(said) == ["b/d1", "b/d2"]
+
+
+@pytest.mark.parametrize("first", ["tight", "wide"])
+def test_members_of_a_gang_that_share_a_claim_go_where_there_is_room_for_all(first: str) -> None:
+    """The other node fits one of them better, and has a device, too."""
+    told = Story()
+    nodes = {"tight": node("tight", cpu_milli=4000), "wide": node("wide", cpu_milli=64_000)}
+    told.nodes(nodes.pop(first), *nodes.values())
+    told.happen(event.DeviceClassSet(DeviceClass("any")), devices("tight", "d0"), devices("wide", "d0", "d1"))
+    told.gangs(gang("g", 4))
+    told.happen(claim("x"), claim("own"))
+    relations = Relations(device_claims=("team/x",))
+    alike = [pod(uid, shape(cpu_milli=3000, relations=relations), gang="g") for uid in ("p", "q", "r")]
+    other = Relations(device_claims=("team/own", "team/x"))
+    said = told.arrive(*alike, pod("s", shape(cpu_milli=2000, relations=other), gang="g"))
+    assert {uid: on for uid, (on, _) in told.binds.items()} == dict.fromkeys(("p", "q", "r", "s"), "wide")
+    shared = {tuple(has) for uid, has in given(said).items() if uid != "s"}
+    assert len(shared) == 1
+    assert sorted(given(said)["s"]) == ["wide/d0", "wide/d1"]
+
+
+def test_members_that_share_a_claim_go_apart_where_its_device_is_reached_from_both_nodes() -> None:
+    told = Story()
+    told.nodes(node("a", cpu_milli=4000), node("b", cpu_milli=4000))
+    far = ResourceSlice("far", DRIVER, PoolPart("far", 1, 1), NodeReach(all_nodes=True), (Device("d0"),))
+    told.happen(event.DeviceClassSet(DeviceClass("any")), event.ResourceSliceSet(far), claim("x"))
+    told.gangs(gang("g", 2))
+    relations = Relations(device_claims=("team/x",))
+    told.arrive(*(pod(uid, shape(cpu_milli=3000, relations=relations), gang="g") for uid in ("p", "q")))
+    assert sorted(on for on, _ in told.binds.values()) == ["a", "b"]
 
 
 def test_what_is_told_of_claims_survives_a_log() -> None:

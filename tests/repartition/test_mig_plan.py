@@ -278,11 +278,16 @@ def test_a_node_of_the_mig_manager_is_left_alone() -> None:
     assert planned(off, a_report(a_device("GPU-a")), a_pod("waits", "1g.10gb")).cards
 
 
-def test_a_bound_pod_with_claims_may_have_any_instance_until_it_is_reported() -> None:
+@pytest.mark.parametrize("is_special", [False, True])
+def test_a_bound_pod_with_claims_may_have_any_instance_until_it_is_reported(is_special: bool) -> None:
     devices = (a_device("GPU-a", "1g.10gb@0", "1g.10gb@4"),)
     waits = a_pod("waits", "4g.40gb")
     claims = [{"name": "one", "resourceClaimName": "one"}]
-    bound = a_pod("bound", node="gpu-1", resourceClaims=claims)
+    with_claims = a_pod("bound", node="gpu-1", resourceClaims=claims)
+    bound = a_pod("bound", node="gpu-1") if is_special else with_claims
+    if is_special:
+        # It asked for a card by number, and has what a claim gave it.
+        bound["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "one"}}
     assert [one.pod for one in planned(a_node(), a_report(*devices), bound, waits).unserved] == ["team/waits"]
     holder = {"device": "GPU-a", "podUID": "bound", "kind": "mig", "migProfile": "1g.10gb", "migStart": 4}
     reported = a_report(*devices, holders=(holder,))

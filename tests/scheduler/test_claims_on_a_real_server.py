@@ -267,3 +267,32 @@ def test_a_pod_that_asks_by_number_gets_a_claim_which_goes_with_it(cluster: Loca
         # Kubernetes' own controllers take the claim away with its pod.
         api.call("DELETE", f"{PODS}/numbered?gracePeriodSeconds=0")
         until(lambda: node_of(api, "behind") == "n-002")
+
+
+def test_a_pod_ends_for_its_device_which_goes_over_once_kubernetes_has_taken_it_back(
+    cluster: LocalCluster,
+) -> None:
+    """No other scheduler ends pods for devices; the claim is taken back by kube-controller-manager."""
+
+    def asking(name: str, priority: str) -> None:
+        amounts = {f"{NUMBERED}/device": "1"}
+        container = {"name": "main", "image": "none", "resources": {"limits": amounts}}
+        spec = {"schedulerName": "gpufleet", "containers": [container], "priorityClassName": priority}
+        api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+
+    with cluster.api() as api, scheduler_at_work(cluster):
+        for one in api.call("GET", PODS)["items"]:
+            api.call("DELETE", f"{PODS}/{one['metadata']['name']}?gracePeriodSeconds=0")
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        for name, value in (("low", 1), ("high", 100)):
+            api.call("POST", classes, {"metadata": {"name": name}, "value": value})
+        asking("holder", "low")
+        until(lambda: node_of(api, "holder") == "n-002")
+        asking("better", "high")
+        until(lambda: "n-002 is kept for it until default/holder has ended" in why(api, "better"))
+        assert api.call("GET", f"{PODS}/holder")["metadata"]["deletionTimestamp"]
+        assert set(devices(api)) == {"holder"}
+        # No kubelet is there to end it.
+        api.call("DELETE", f"{PODS}/holder?gracePeriodSeconds=0")
+        until(lambda: node_of(api, "better") == "n-002")
+        assert devices(api) == {"better": "numbered"}

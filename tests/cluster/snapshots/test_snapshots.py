@@ -27,6 +27,7 @@ from gpufleet.kube.objects.fleet_queues import FleetQueue
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.owners import Job
 from gpufleet.kube.objects.pod import Pod
+from gpufleet.kube.objects.resource_claims import ResourceClaimObject
 from gpufleet.model.model_errors import InputError
 from tests.kube.wire_objects import decoded
 from tests.scheduler.world import World, in_world
@@ -136,9 +137,17 @@ def test_what_nobody_decides_by_is_not_in_it() -> None:
     }
     job = {"metadata": {"name": "j", "namespace": "default", "annotations": {"note": SECRET}}}
     queue = {"metadata": {"name": "q", "annotations": {"note": SECRET}}, "spec": {}, "status": {"x": SECRET}}
-    taken = picture(PODS=[(Pod, pod)], JOBS=[(Job, job)], FLEET_QUEUES=[(FleetQueue, queue)])
+    said = {"type": "ready", "status": "True", "message": SECRET}
+    device = {"driver": "d", "pool": "p", "device": "d0", "conditions": [said], "data": {"x": SECRET}}
+    claim = {"metadata": {"name": "c", "namespace": "default"}, "status": {"devices": [device]}}
+    taken = picture(
+        PODS=[(Pod, pod)],
+        JOBS=[(Job, job)],
+        FLEET_QUEUES=[(FleetQueue, queue)],
+        RESOURCE_CLAIMS=[(ResourceClaimObject, claim)],
+    )
     lines = list(written(taken, SETTINGS, TAKEN_AT, []))
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert SECRET.encode() not in b"".join(lines)
 
 

@@ -101,7 +101,12 @@ def without_parameters(
     allocation = found.status.allocation
     if allocation is not None:
         allocation = replace(allocation, devices=replace(allocation.devices, config=()))
-    return replace(found, spec=spec, status=replace(found.status, allocation=allocation))
+    # A driver's message about a device may be anything, too.
+    devices = tuple(
+        replace(one, conditions=tuple(replace(each, message="") for each in one.conditions))
+        for one in found.status.devices
+    )
+    return replace(found, spec=spec, status=replace(found.status, allocation=allocation, devices=devices))
 
 
 def unreadable_line(seen: Seen) -> bytes:

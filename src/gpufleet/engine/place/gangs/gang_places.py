@@ -195,6 +195,36 @@ class GangPlaces:
             found.append(Domain(rows, room, self._domains_inside(rows, levels[1:], wishes)))
         return found
 
+    def room_for_sharers(self, by_shape: dict[int, list[int]], models: Models) -> dict[int, Int64Array]:
+        """By shape of members that share a resource claim without devices yet: the nodes with room for all of
+        them.
+
+        The first one that is placed ties the others to where the devices are. Shapes are counted apart.
+        """
+        device_claims = self.neighbours.device_claims
+        if not device_claims.are_used:
+            return {}
+        sharing: dict[str, list[int]] = {}
+        for shape in by_shape:
+            for path in self.shapes.shape_at(shape).relations.device_claims:
+                if device_claims.allocation_of(path) is None:
+                    sharing.setdefault(path, []).append(shape)
+        found: dict[int, Int64Array] = {}
+        for shapes in sharing.values():
+            if sum(len(by_shape[one]) for one in shapes) > 1:
+                nodes = self._with_room_for({one: by_shape[one] for one in shapes}, models)
+                for one in shapes:
+                    found[one] = np.intersect1d(found.get(one, nodes), nodes)
+        return found
+
+    def _with_room_for(self, by_shape: dict[int, list[int]], models: Models) -> Int64Array:
+        """The nodes with room for all members of each of these shapes."""
+        wishes, _ = self._wishes(by_shape, models)
+        has_room = np.ones(self.shapes.fleet.row_count, np.bool_)
+        for places, wanted in wishes:
+            has_room &= places[: len(has_room)] >= wanted
+        return np.flatnonzero(has_room)
+
     def keeps_slices(self, members: Members, placed: Iterable[int]) -> bool:
         """True unless the gang comes in slices and these rows, with those that run, tear one apart.
 

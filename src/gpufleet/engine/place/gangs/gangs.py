@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from gpufleet.engine.arrays.array_types import Int64Array
 from gpufleet.engine.instruction import Verdict
+from gpufleet.engine.place.choose.placement import NO_NODES
 from gpufleet.engine.place.choose.trial import Trial
 from gpufleet.engine.place.gangs.gang_places import DomainPlan, GangPlaces
 from gpufleet.engine.place.refusal.judging import Judging
@@ -212,10 +214,12 @@ class Gangs:
         placed: list[int] = []
         verdict: Verdict | None = None
         by_shape = self.places.by_shape(rows)
+        roomy = self.places.room_for_sharers(by_shape, trial.only_models)
         while True:
             before, verdict, refused = len(placed), None, False
             for shape, waiting in by_shape.items():
-                fitting = self._place_alike(shape, waiting[: most - len(placed)], parts, trial)
+                some = waiting[: most - len(placed)]
+                fitting = self._place_alike(shape, some, parts, trial, roomy.get(shape, NO_NODES))
                 placed.extend(fitting)
                 left = [row for row in waiting if row not in fitting]
                 # Only the first refusal is told: those behind it may fail only because of it.
@@ -228,26 +232,33 @@ class Gangs:
                 return placed, verdict
 
     def _place_alike(
-        self, shape: int, rows: list[int], parts: list[OpenPart], trial: Trial
+        self, shape: int, rows: list[int], parts: list[OpenPart], trial: Trial, roomy: Int64Array
     ) -> dict[int, None]:
-        """Place members of one shape, part by part; those that were."""
+        """Place members of one shape, part by part, the first on a node of ``roomy`` if it fits there; those
+        that were.
+        """
         placed: dict[int, None] = {}
         for part in parts:
             waiting = [row for row in rows if row not in placed][: part.left]
             if waiting:
-                fitting = self._place_on(shape, waiting, part.nodes, trial)
+                fitting = self._place_on(shape, waiting, part.nodes, trial, roomy)
                 part.left -= len(fitting)
                 placed.update(fitting)
         return placed
 
-    def _place_on(self, shape: int, rows: list[int], nodes: Int64Array, trial: Trial) -> dict[int, None]:
+    def _place_on(
+        self, shape: int, rows: list[int], nodes: Int64Array, trial: Trial, roomy: Int64Array
+    ) -> dict[int, None]:
         """Place members of one shape on these nodes; those that were."""
         if not (self.neighbours.is_watchful and any(map(self.neighbours.concerns, rows))):
             # Members that no rule about neighbours concerns are alike, so one kernel call places them all.
             return dict.fromkeys(rows[: trial.place(shape, rows, nodes)])
         placed: dict[int, None] = {}
         refused: dict[SeenLabels, None] = {}
-        for row in rows:
+        first = np.intersect1d(nodes, roomy) if len(nodes) else roomy
+        if len(first) and trial.place_related(rows[0], first):
+            placed[rows[0]] = None
+        for row in rows[len(placed) :]:
             seen_labels = self.neighbours.seen_labels(row)
             # Members of one shape differ by their labels alone: one refusal is that of all that look alike.
             if seen_labels not in refused:
