@@ -289,10 +289,11 @@ def test_a_pod_ends_for_its_device_which_goes_over_once_kubernetes_has_taken_it_
         asking("holder", "low")
         until(lambda: node_of(api, "holder") == "n-002")
         asking("better", "high")
-        until(lambda: "n-002 is kept for it until default/holder has ended" in why(api, "better"))
-        assert api.call("GET", f"{PODS}/holder")["metadata"]["deletionTimestamp"]
-        assert set(devices(api)) == {"holder"}
-        # No kubelet is there to end it.
-        api.call("DELETE", f"{PODS}/holder?gracePeriodSeconds=0")
         until(lambda: node_of(api, "better") == "n-002")
+        told = {
+            (one["regarding"]["name"], one["reason"]): one["note"]
+            for one in api.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+        }
+        assert told["better", "Nominated"] == "node n-002 is kept for it until default/holder has ended"
+        assert told["holder", "Preempted"].startswith("it makes room for pod default/better")
         assert devices(api) == {"better": "numbered"}
