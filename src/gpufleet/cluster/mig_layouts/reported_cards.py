@@ -8,7 +8,6 @@ NVIDIA's MIG Manager changes: two that cut one card undo each other's work.
 
 import msgspec
 
-from gpufleet.cluster.claims.usable_claims import named_claims
 from gpufleet.cluster.mig_layouts.waiting_pods import instances_of
 from gpufleet.kube import keys
 from gpufleet.kube.codec.containers import devices_held
@@ -85,7 +84,7 @@ def _count_bound(use: NodeUse, pod: Pod, *, reported: bool) -> None:
         # What it has is counted by its place already.
         if granted or reported:
             return
-        use.everything |= bool(named_claims(pod) or pod.spec.resource_claims)
+        use.everything |= bool(pod.spec.resource_claims or pod.status.extended_resource_claim_status)
         use.profiles |= set(instances_of(pod))
         use.whole_cards |= bool(devices_held(pod.spec, (*GPU_RESOURCES, keys.GPU_SHARE)))
     except (InputError, ObjectError):
