@@ -12,6 +12,7 @@ from gpufleet.cluster.settings import Settings
 from gpufleet.kube import resources
 from gpufleet.kube.objects.node import Node
 from gpufleet.kube.objects.node_data import NodeData
+from gpufleet.kube.objects.resource_slices import ResourceSliceObject
 from gpufleet.model.model_errors import InputError
 from gpufleet.whatif.answer import Answer, Ready, Start
 from gpufleet.whatif.command import answer_of
@@ -392,3 +393,38 @@ def test_work_that_says_how_long_it_runs_makes_room_when_it_ends() -> None:
     assert starts == {"hour": 1800, "last": 5400}
     assert found.waits == ()
     assert found.waiting_pods_after == 0
+
+
+def of_claims(kind: str, name: str, spec: dict[str, Any], **metadata: str) -> dict[str, Any]:
+    """An object of the API of claims of devices."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": spec,
+    }
+
+
+def with_template(name: str, template: str) -> dict[str, Any]:
+    """A pod whose claim is made of a template."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
+    spec = {"containers": [{"name": "main", "image": "x"}], "resourceClaims": claims}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_submitted_pods_get_claims_of_their_templates_and_devices_as_the_scheduler_gives_them() -> None:
+    fleet = Fleet()
+    fleet.node("gpu-1")
+    pool = {"name": "gpu-1", "generation": 1, "resourceSliceCount": 1}
+    offered = {"driver": "gpu.example.com", "nodeName": "gpu-1", "pool": pool, "devices": [{"name": "d0"}]}
+    written = {"metadata": {"name": "gpu-1"}, "spec": offered}
+    fleet.put(resources.RESOURCE_SLICES, ResourceSliceObject, written)
+    device_class = of_claims("DeviceClass", "any", {})
+    asked = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]}}
+    template = of_claims("ResourceClaimTemplate", "one", {"spec": asked}, namespace="default")
+    work = files(device_class, template, with_template("first", "one"), with_template("second", "one"))
+    found = answer(fleet, submit=work)
+    assert len(found.starts) == 1
+    assert len(found.waits) == 1
+    with pytest.raises(InputError, match="no such template"):
+        answer(fleet, submit=files(with_template("third", "other")))

@@ -102,6 +102,7 @@ INFERENCE_SERVICES = Kind("serving.kserve.io", "v1beta1", "inferenceservices", "
 _RESOURCE = "resource.k8s.io"
 RESOURCE_SLICES = Kind(_RESOURCE, "v1", "resourceslices", "ResourceSlice", namespaced=False)
 RESOURCE_CLAIMS = Kind(_RESOURCE, "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES = Kind(_RESOURCE, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 DEVICE_CLASSES = Kind(_RESOURCE, "v1", "deviceclasses", "DeviceClass", namespaced=False)
 # Stable from 1.37 on.
 DEVICE_TAINT_RULES = Kind(_RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)

@@ -1,9 +1,10 @@
 """Work out of files, put into a picture of a cluster as the API server and the controllers would make it.
 
 Pods as they are; of Jobs, Deployments, ReplicaSets and StatefulSets their pods, as many as run at once; and
-the objects that pods speak of: queues, groups, namespaces, priority classes. What admission would add is
-added as far as placement depends on it: amounts, priority, the scheduler's name, and what our own policy
-writes in namespaces that it completes. ResourceQuota, LimitRange and others' webhooks are not asked.
+the objects that pods speak of: queues, groups, namespaces, priority classes, claims. What admission would
+add is added as far as placement depends on it: amounts, priority, the scheduler's name, and what our own
+policy writes in namespaces that it completes. Claims are made of templates as a controller would make them.
+ResourceQuota, LimitRange and others' webhooks are not asked.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,6 +51,9 @@ SPOKEN_OF = (
     resources.VOLCANO_POD_GROUPS,
     resources.KAI_POD_GROUPS,
     resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.RESOURCE_CLAIMS,
+    resources.RESOURCE_CLAIM_TEMPLATES,
+    resources.DEVICE_CLASSES,
 )
 KINDS = (resources.PODS, *TEMPLATED, *SPOKEN_OF)
 IGNORED = {"Service", "ConfigMap", "ServiceAccount", "NetworkPolicy", "Ingress", "PodDisruptionBudget"}
@@ -69,6 +73,7 @@ class Submission:
         self.created_at = created_at
         self.uids: list[str] = []
         self.notes: dict[str, None] = {}
+        self._claim_templates: dict[tuple[str, str], Body] = {}
 
     def submit(self, file: Submitted) -> None:
         """Everything in a file, what others speak of first. Raises InputError, naming the object."""
@@ -104,6 +109,8 @@ class Submission:
             self._pod(body, where)
         elif kind in TEMPLATED:
             self._pods_of(kind, body, where)
+        elif kind == resources.RESOURCE_CLAIM_TEMPLATES:
+            self._claim_templates[metadata["namespace"], metadata["name"]] = body
         else:
             # A queue or class of that name takes the place of the one that is there.
             self._put(kind, body, where)
@@ -174,11 +181,43 @@ class Submission:
                 value=name,
                 expected=f"{self.scheduler_name}, or none",
             )
-        status = {"phase": "Pending"}
+        status = {
+            "phase": "Pending",
+            "resourceClaimStatuses": self._claims_made(body["metadata"], spec, where),
+        }
         found = _converted({"metadata": body["metadata"], "spec": spec, "status": status}, Pod, where)
         key = (found.metadata.namespace, found.metadata.name)
         self.picture.objects.setdefault(resources.PODS, {})[key] = found
         self.uids.append(found.metadata.uid)
+
+    def _claims_made(self, metadata: Body, spec: Body, where: str) -> list[Body]:
+        """Make the claims of a pod's templates as Kubernetes' controller would; what its status says then."""
+        made: list[Body] = []
+        uses = spec.get("resourceClaims")
+        for use in uses if isinstance(uses, list) else ():
+            template = use.get("resourceClaimTemplateName") if isinstance(use, dict) else None
+            if not isinstance(template, str) or not isinstance(use.get("name"), str):
+                continue
+            found = self._claim_templates.get((metadata["namespace"], template))
+            if found is None:
+                field, expected = "spec.resourceClaims", "its ResourceClaimTemplate in the same files"
+                raise InputError(
+                    "no such template", where=where, field=field, value=template, expected=expected
+                )
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+            name = f"{metadata['name']}-{use['name']}"
+            of_claim = {
+                "name": name,
+                "namespace": metadata["namespace"],
+                "uid": f"{metadata['uid']}/{use['name']}",
+                "ownerReferences": [{**owner, "controller": True}],
+            }
+            asked = found.get("spec") or {}
+            self._put(
+                resources.RESOURCE_CLAIMS, {"metadata": of_claim, "spec": asked.get("spec") or {}}, where
+            )
+            made.append({"name": use["name"], "resourceClaimName": name})
+        return made
 
     def _refuse_twice(self, kind: Kind, metadata: Body, where: str) -> None:
         key = (metadata["namespace"], metadata["name"])
