@@ -65,6 +65,8 @@ TEXTS: dict[str, Bad] = {
     "close-month --correct": _MONTH,
     "cost --by": Bad(("", "qeue", "queue,", "label:")),
     "cost --prometheus": _URL,
+    "ledger --prometheus": _URL,
+    "ledger --prometheus-cluster": ANY,
     "cost --prometheus-cluster": ANY,
     "cost --grid-intensity": Bad(("", "no", "-1", "1e3", "1234567"), "--prometheus http://127.0.0.1:1"),
     "cost --from": Bad(("", "yesterday", "2026-13-01", "2100-01-01")),

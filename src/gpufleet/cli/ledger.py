@@ -6,6 +6,7 @@ from gpufleet.cli.cluster_options import daemon_options
 from gpufleet.cli.log_options import log_options
 from gpufleet.cli.parameters import InputFile, OutputFolder
 from gpufleet.cli.price_options import PRICES
+from gpufleet.cli.prometheus_options import prometheus_server_options
 
 
 @click.command(name="ledger")
@@ -22,6 +23,9 @@ from gpufleet.cli.price_options import PRICES
     "--budgets",
     type=InputFile("a table of budgets"),
     help="A table of budgets; those with `holds` hold new work of queues once they are spent.",
+)
+@prometheus_server_options(
+    "Measure use by this Prometheus, which scrapes gpufleet's agents or dcgm-exporter, hour by hour."
 )
 @daemon_options("Where its Lease is.")
 @click.option("--identity", default="", help="Its name in the Lease.  [default: host and process]")

@@ -16,11 +16,14 @@ from gpufleet.files.atomic_write import make_folder
 from gpufleet.kube.connection import ClusterChoice, check_choice, connect
 from gpufleet.kube.lease import own_identity
 from gpufleet.ledger.figures import LedgerMetrics
+from gpufleet.ledger.hourly_use import HourlyUse
 from gpufleet.ledger.month_files import MonthFiles
 from gpufleet.ledger.open_months import MonthStore
 from gpufleet.ledger.service import Ledger
 from gpufleet.ledger.spent_budgets import BudgetFiles, SpentBudgets
 from gpufleet.model.model_errors import InputError
+from gpufleet.usage.prometheus.access import Access
+from gpufleet.usage.prometheus.client import Prometheus
 
 LOG = logging.getLogger(__name__)
 REQUEST_LIMIT_S = 30.0
@@ -41,6 +44,7 @@ class LedgerOptions(msgspec.Struct, frozen=True):
     listen: str
     log_level: str
     log_format: str | None
+    prometheus: Access | None = None
 
 
 def run_process(options: LedgerOptions) -> int:
@@ -94,7 +98,8 @@ async def _live(
     identity = own_identity(options.identity)
     async with connect(choice, timeout_s=REQUEST_LIMIT_S) as connection:
         budgets = None if files is None else SpentBudgets(connection.client, files)
-        ledger = Ledger(connection.client, options.namespace, identity, open_store, budgets)
+        use = None if options.prometheus is None else HourlyUse(Prometheus(options.prometheus))
+        ledger = Ledger(connection.client, options.namespace, identity, open_store, budgets, use)
         await live_until_signal(_serve(ledger, options))
         LOG.info("stopped by a signal")
     return 0

@@ -17,6 +17,7 @@ from gpufleet.ledger.cluster_reading import cluster_of
 from gpufleet.ledger.database.database_errors import DatabaseError
 from gpufleet.ledger.figures import LedgerFigures, MonthFigures
 from gpufleet.ledger.following import Follower
+from gpufleet.ledger.hourly_use import HourlyUse
 from gpufleet.ledger.interval_log import IntervalLog
 from gpufleet.ledger.months import month_of
 from gpufleet.ledger.object_versions import READERS
@@ -49,6 +50,7 @@ class Ledger:
         identity: str,
         store_of: Callable[[str], MonthStore],
         budgets: SpentBudgets | None = None,
+        use: HourlyUse | None = None,
     ) -> None:
         """``store_of`` opens the place for the months of a cluster."""
         self.client = client
@@ -56,6 +58,7 @@ class Ledger:
         self.leading: LedgerWriter | None = None
         self._store_of = store_of
         self._budgets = budgets
+        self._use = use
 
     async def run(self) -> None:
         """Lead, and wait to lead again when the Lease is lost. Raises InputError and FileWriteError."""
@@ -80,7 +83,7 @@ class Ledger:
         store = await asyncio.to_thread(self._store_of, cluster)
         with contextlib.closing(store):
             months = await asyncio.to_thread(OpenMonths, store)
-            writer = LedgerWriter(self.client, months, ahead_us, self._budgets)
+            writer = LedgerWriter(self.client, months, ahead_us, self._budgets, self._use)
             self.leading = writer
             await writer.run()
 
@@ -106,10 +109,16 @@ class LedgerWriter:
     """What a leader follows and writes."""
 
     def __init__(
-        self, client: Client, months: OpenMonths, ahead_us: int = 0, budgets: SpentBudgets | None = None
+        self,
+        client: Client,
+        months: OpenMonths,
+        ahead_us: int = 0,
+        budgets: SpentBudgets | None = None,
+        use: HourlyUse | None = None,
     ) -> None:
         self.months = months
         self._budgets = budgets
+        self._use = use
         self._checked_us: int | None = None
         self._client = client
         self._ahead_us = ahead_us
@@ -140,6 +149,8 @@ class LedgerWriter:
                 # What was heard stays in memory, and the next round writes it too.
                 LOG.warning("nothing is written", extra={"problem": str(error)})
                 continue
+            if self._use is not None and self._use.is_due(self.now_us()):
+                await self.measure(self._use)
             if self._budgets is not None and self._is_due():
                 await self._check(self._budgets)
 
@@ -158,6 +169,17 @@ class LedgerWriter:
             await budgets.write(found, now_us)
         except (InputError, WorldError) as error:
             LOG.warning("budgets are not checked", extra={"problem": str(error)})
+
+    async def measure(self, use: HourlyUse) -> None:
+        """Add the measured use of hours that are over. What fails is made again later."""
+        try:
+            # Between rounds, as the months may not change meanwhile.
+            found = await asyncio.to_thread(use.measure, self.months.log_of, self.now_us())
+        except (InputError, WorldError) as error:
+            LOG.warning("use is not measured", extra={"problem": str(error)})
+            return
+        # The next round writes it, with what was heard meanwhile.
+        self._news.merge(found)
 
     async def round(self) -> None:
         """Write what was heard, and seal what is over."""
