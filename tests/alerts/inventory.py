@@ -22,7 +22,7 @@ from gpufleet.devices.health import Verdict
 from gpufleet.devices.sample import Activity, LinkErrorKind, Remaps
 from gpufleet.expander.expander_record import ExpanderRecord
 from gpufleet.kube.expiry import Expiry
-from gpufleet.ledger.figures import BudgetFigures, LedgerFigures, LedgerMetrics, MonthFigures
+from gpufleet.ledger.figures import BudgetAmounts, BudgetFigures, LedgerFigures, LedgerMetrics, MonthFigures
 from gpufleet.ledger.versions import ObjectKind
 from gpufleet.metrics.serving_record import ServingRecord
 from gpufleet.model.identifiers import NodeName, QueueName, QuotaResource
@@ -144,7 +144,8 @@ def operator_page() -> str:
 def ledger_page() -> str:
     """A page of a ledger that leads and has a budget."""
     kinds = {ObjectKind.POD: 1}
-    budgets = BudgetFigures((("queue", "q", "month", 0.5),), 0, 1)
+    amounts = BudgetAmounts("queue", "q", "month", "EUR", 2, 1)
+    budgets = BudgetFigures((("queue", "q", "month", 0.5),), 0, 1, (amounts,))
     figures = LedgerFigures(1, kinds, kinds, MonthFigures(1, 0, 1), budgets)
     return generate_latest(LedgerMetrics(lambda: figures).registry).decode()
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from gpufleet.kube.objects.fleet_queues import BudgetStatus
 from gpufleet.ledger.budget_costs import BudgetCosts
 from gpufleet.ledger.budgets import Budget, BudgetReport, read_budgets
 from gpufleet.ledger.daily_costs import day_of
-from gpufleet.ledger.spent_budgets import BudgetFiles, SpentBudgets, holds
+from gpufleet.ledger.figures import BudgetFigures, LedgerFigures, LedgerMetrics, MonthFigures
+from gpufleet.ledger.spent_budgets import BudgetFiles, SpentBudgets, amounts_of, holds
 from gpufleet.model.model_errors import InputError
 from tests.ledger.test_budget_costs import always, at, book, never
 
@@ -60,6 +62,17 @@ def test_a_budget_that_is_raised_counts_at_the_next_check(tmp_path: Path) -> Non
     files(tmp_path, amount="456.01")
     (found,) = budgets.check(always, at(10, 12))
     assert not found.is_spent
+
+
+def test_what_is_spent_of_a_budget_is_on_the_page_of_metrics(tmp_path: Path) -> None:
+    """Nine days and twelve hours at 2 EUR an hour, of 500 EUR."""
+    (found,) = SpentBudgets(None, files(tmp_path, "500")).check(always, at(10, 12))  # type: ignore[arg-type]
+    budgets = BudgetFigures((), 0, 0, (amounts_of(found),))
+    figures = LedgerFigures(0, {}, {}, MonthFigures(1, 0, 0), budgets)
+    page = generate_latest(LedgerMetrics(lambda: figures).registry).decode()
+    labels = f'{{currency="EUR",group="{found.budget.name}",grouping="{found.budget.by}",period="month"}}'
+    assert f"gpufleet_ledger_budget_amount{labels} 500.0" in page
+    assert f"gpufleet_ledger_budget_spent_amount{labels} 456.0" in page
 
 
 def test_files_that_become_bad_are_told_each_time_and_mended_files_count(tmp_path: Path) -> None:

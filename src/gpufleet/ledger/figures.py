@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from gpufleet.ledger.stamps import US_PER_S
 from gpufleet.ledger.versions import ObjectKind
+from gpufleet.model.money import MICRO_UNITS
 
 PREFIX = "gpufleet_ledger"
 
@@ -21,12 +22,24 @@ class MonthFigures(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class BudgetAmounts(msgspec.Struct, frozen=True):
+    """What a budget is and what of it is spent, in millionths of its currency."""
+
+    by: str
+    name: str
+    period: str
+    currency: str
+    amount_micro: int
+    spent_micro: int
+
+
 class BudgetFigures(msgspec.Struct, frozen=True):
     """The used part of each budget, by its grouping, name and period, how many queues are held, and when."""
 
     used: tuple[tuple[str, str, str, float], ...]
     queues_held: int
     checked_us: int
+    amounts: tuple[BudgetAmounts, ...] = ()
 
 
 class LedgerFigures(msgspec.Struct, frozen=True):
@@ -97,6 +110,21 @@ def _of_budgets(found: BudgetFigures) -> Iterator[Metric]:
     for by, name, period, ratio in found.used:
         used.add_metric([by, name, period], ratio)
     yield used
+    labels = ["grouping", "group", "period", "currency"]
+    amount = GaugeMetricFamily(
+        f"{PREFIX}_budget_amount", "A budget for its period, in its currency.", labels=labels
+    )
+    spent = GaugeMetricFamily(
+        f"{PREFIX}_budget_spent_amount",
+        "What the period of a budget has cost so far, in its currency.",
+        labels=labels,
+    )
+    for one in found.amounts:
+        values = [one.by, one.name, one.period, one.currency]
+        amount.add_metric(values, one.amount_micro / MICRO_UNITS)
+        spent.add_metric(values, one.spent_micro / MICRO_UNITS)
+    yield amount
+    yield spent
     yield GaugeMetricFamily(
         f"{PREFIX}_queues_held", "Queues whose new work waits, as a budget is spent.", found.queues_held
     )

@@ -22,7 +22,7 @@ from gpufleet.kube.objects.fleet_queues import BudgetStatus, FleetQueue, budget_
 from gpufleet.ledger.budget_costs import EPOCH, BudgetCosts, LogOf
 from gpufleet.ledger.budgets import Budget, BudgetReport, read_budgets
 from gpufleet.ledger.daily_costs import date_of
-from gpufleet.ledger.figures import BudgetFigures
+from gpufleet.ledger.figures import BudgetAmounts, BudgetFigures
 from gpufleet.ledger.price_files.recognised import book_of, read_prices
 from gpufleet.ledger.stamps import DAY_US, US_PER_S
 from gpufleet.model.model_errors import InputError
@@ -119,7 +119,8 @@ class SpentBudgets:
                 words = "" if status is None else status.spent
                 LOG.info("holds for budgets changed", extra={"queue": name, "spent": words})
         used = tuple((one.budget.by, one.budget.name, one.budget.period, _ratio(one)) for one in found)
-        self._figures = BudgetFigures(used, len(wanted.keys() & there.keys()), now_us)
+        amounts = tuple(amounts_of(one) for one in found)
+        self._figures = BudgetFigures(used, len(wanted.keys() & there.keys()), now_us, amounts)
 
     async def _queues(self) -> dict[str, FleetQueue]:
         found = {}
@@ -182,6 +183,14 @@ def _money(amount_micro: int, one: BudgetReport) -> str:
 
 def _time(at_us: int) -> str:
     return whole_time(dt.datetime.fromtimestamp(at_us // US_PER_S, dt.UTC))
+
+
+def amounts_of(one: BudgetReport) -> BudgetAmounts:
+    """What a budget is and what of it is spent, for the page of metrics."""
+    budget = one.budget
+    return BudgetAmounts(
+        budget.by, budget.name, budget.period, budget.currency, budget.amount_micro, one.actual_micro
+    )
 
 
 def _ratio(one: BudgetReport) -> float:

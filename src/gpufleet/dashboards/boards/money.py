@@ -1,7 +1,8 @@
 """The board of those who pay: GPU-hours that were held, computed and idled, and their cost at a typed price.
 
-Hours are counted from samples of the time shown. Nothing here is a bill: the price is the reader's own, one
-for all models, and hours before the first sample are not known.
+Hours are counted from samples of the time shown. Nothing of them is a bill: the price is the reader's own,
+one for all models, and hours before the first sample are not known. Budgets are those of the ledger, which
+knows prices.
 """
 
 from gpufleet.dashboards.board import (
@@ -14,6 +15,7 @@ from gpufleet.dashboards.board import (
     QueryKind,
     Row,
     TextVariable,
+    Threshold,
     Unit,
 )
 from gpufleet.dashboards.card_queries import CARDS, COMPUTING, HELD, IDLE, MODEL
@@ -29,6 +31,7 @@ SAMPLES_AN_HOUR = 12
 JOULES_A_KWH = 3_600_000
 """A kilowatt for an hour."""
 NONE_HELD = "no pod held a GPU"
+NO_BUDGET = "no ledger has a budget"
 
 
 def by(labels: str, expression: str) -> str:
@@ -186,6 +189,48 @@ TEAMS = Row(
     ),
 )
 
+BUDGET_LABELS = "grouping, group, period"
+
+BUDGETS = Row(
+    "Budgets of the ledger",
+    (
+        Panel(
+            "Budgets",
+            "What the period of each budget has cost so far by the ledger's prices. From 100 % on the queues "
+            "that a budget names let no new work start.",
+            PanelKind.TABLE,
+            (
+                Query(one_per(BUDGET_LABELS, series("gpufleet_ledger_budget_used_ratio"))),
+                Query(one_per(BUDGET_LABELS, series("gpufleet_ledger_budget_spent_amount"))),
+                Query(one_per(BUDGET_LABELS, series("gpufleet_ledger_budget_amount"))),
+            ),
+            at=QueryKind.NOW,
+            columns=(
+                Column("cluster", "Cluster"),
+                Column("grouping", "By"),
+                Column("group", "Budget"),
+                Column("period", "Period"),
+                Column(0, "Used", Unit.RATIO, (Threshold(0.8, Colour.WARNING), Threshold(1, Colour.BAD))),
+                Column(1, "Spent", Unit.NONE),
+                Column(2, "Of", Unit.NONE),
+            ),
+            empty_when_well=NO_BUDGET,
+        ),
+        lines_from_0(
+            "Used part of budgets",
+            "A line that goes back to 0 has begun a new period.",
+            (
+                Query(
+                    one_per(BUDGET_LABELS, series("gpufleet_ledger_budget_used_ratio")),
+                    legend("grouping", "group", "period"),
+                ),
+            ),
+            Unit.RATIO,
+            empty_when_well=NO_BUDGET,
+        ),
+    ),
+)
+
 POWER = Row(
     "Energy",
     (
@@ -229,8 +274,8 @@ POWER = Row(
             width=8,
             height=6,
             text="Hours are counted from samples in the time shown; hours without samples are not counted. "
-            "The cost "
-            "is hours times **one price that you type above**: gpufleet knows no prices and keeps no ledger. "
+            "The cost is hours times **one price that you type above**. What `gpufleet cost` answers from "
+            "the ledger is exact, by prices and bills. "
             "Figures of a long time are coarser, as fewer samples are looked at.",
         ),
     ),
@@ -240,7 +285,7 @@ MONEY = Board(
     "gpufleet-money",
     "Money",
     "For those who pay: GPU-hours that were held, computed and idled, and what they cost at a price you set.",
-    (TOTALS, TEAMS, POWER),
+    (TOTALS, TEAMS, BUDGETS, POWER),
     (CLUSTER, PRICE),
     since="now-7d",
 )
