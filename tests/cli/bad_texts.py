@@ -125,6 +125,10 @@ TEXTS: dict[str, Bad] = {
     "plan --on-demand": Bad(
         ("", "x", "=5", "default=101", "default=-1", "no-such=5"), _FORECAST, _NO_CLUSTER
     ),
+    "plan --prometheus": _URL._replace(needs="--wait p95=1h", without=_NO_CLUSTER),
+    "plan --prometheus-cluster": ANY,
+    "plan --window": _DURATION._replace(needs=f"{PROMETHEUS} --wait p95=1h", without=_NO_CLUSTER),
+    "plan --until": _UNTIL._replace(needs=f"{PROMETHEUS} --wait p95=1h", without=_NO_CLUSTER),
     "plan --context": _CONTEXT,
     "plan --scheduler-name": ANY,
     "plan --policy": _POLICY,

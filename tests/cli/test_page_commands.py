@@ -40,7 +40,7 @@ def test_a_month_is_planned_as_the_page_says(tmp_path: Path) -> None:
     """The replay of what the plan wrote is another command, which reads it from the files."""
     assert history_of_the_page.FILE.read_text(encoding="utf-8") == history_of_the_page.history()
     with newcomers_shell(tmp_path) as shell:
-        assert walk(DOCS / "plan-history.md", shell, tmp_path / "memory") == 7
+        assert walk(DOCS / "plan-history.md", shell, tmp_path / "memory") == 8
 
 
 def test_a_trace_is_replayed_as_the_page_says(tmp_path: Path) -> None:

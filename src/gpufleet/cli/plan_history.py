@@ -1,22 +1,27 @@
 """``gpufleet plan --history``: the options, and the way from them to the answer and its files."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from gpufleet.cli.parameters import InputFile, OutputFolder
+from gpufleet.cli.prometheus_options import prometheus_options, read_until
 
-NODE_LIST = InputFile("a node list (CSV or Parquet, also .gz)")
-TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz)")
+if TYPE_CHECKING:
+    from gpufleet.plan.history.recorded_work import SeenWork
+
+NODE_LIST = InputFile("a node list (CSV or Parquet, also .gz), or a snapshot")
+TASK_LIST = InputFile("a task list (CSV or Parquet, also .gz), a ledger, or a snapshot")
 
 OPTIONS = (
     click.option(
         "--history",
+        multiple=True,
         type=TASK_LIST,
-        help="Plan the fleet for a recorded task list, as `gpufleet replay` reads it, instead of a cluster.",
+        help="Plan the fleet for recorded work instead of a cluster: a task list, a ledger, or snapshots.",
     ),
     click.option(
         "--nodes", type=NODE_LIST, help="With --history: the nodes that are there.  [default: none]"
@@ -65,7 +70,7 @@ def or_history(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def either(
-        history: Path | None,
+        history: tuple[Path, ...],
         nodes: Path | None,
         wait: tuple[str, ...],
         growth: str | None,
@@ -77,17 +82,37 @@ def or_history(command: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         asked = Asked(nodes, wait, growth, month, begin, checkpoint, on_demand, out)
-        if history is None:
-            _refuse(asked.names, "is about a history: give --history FILE too")
+        server = {name: others.pop(name) for name in OF_PROMETHEUS}
+        if history and server["prometheus_url"] is not None:
+            raise click.UsageError("either --history FILE or --prometheus URL, not both")
+        if not history and server["prometheus_url"] is None:
+            _refuse(asked.names, "is about a history: give --history FILE or --prometheus URL too")
             command(**others)
             return
         given = [f"--{name.replace('_', '-')}" for name in OF_A_CLUSTER if others[name]]
-        _refuse(given, "is about a cluster, and --history about a recorded task list")
-        _plan(history, asked, **{name: others[name] for name in others if name in OF_BOTH})
+        _refuse(given, "is about a cluster, and --history and --prometheus are about recorded work")
+        _plan(history or _asking(server), asked, **{name: others[name] for name in others if name in OF_BOTH})
 
     for option in reversed(OPTIONS):
         either = option(either)
-    return either
+    return prometheus_options(either)
+
+
+OF_PROMETHEUS = ("prometheus_url", "token_file", "authority_file", "prometheus_cluster", "until", "window_s")
+"""Parameters that say which server tells of the past, and which time is meant."""
+
+
+def _asking(server: Mapping[str, Any]) -> "Callable[[], SeenWork]":
+    """What asks the server for work. Raises InputError for what is no server or no time."""
+    from gpufleet.plan.history.prometheus_history import STEP_S, work_of_prometheus
+    from gpufleet.usage.prometheus.access import read_access
+    from gpufleet.usage.prometheus.client import Prometheus
+    from gpufleet.usage.prometheus.window import window_until
+
+    authority, cluster = server["authority_file"], server["prometheus_cluster"]
+    access = read_access(server["prometheus_url"], server["token_file"], authority, cluster)
+    window = window_until(read_until(server["until"]), server["window_s"], STEP_S)
+    return lambda: work_of_prometheus(Prometheus(access), window)
 
 
 OF_BOTH = ("catalogue", "names", "pools", "remove_pool", "policy", "output")
@@ -118,7 +143,7 @@ def _refuse(names: Sequence[str], problem: str) -> None:
 
 
 def _plan(
-    history: Path,
+    history: "tuple[Path, ...] | Callable[[], SeenWork]",
     asked: Asked,
     *,
     catalogue: Path | None,
@@ -137,9 +162,9 @@ def _plan(
     from gpufleet.plan.instance_types import catalogue_of, chosen
 
     if asked.nodes is None and not asked.wait:
-        raise click.UsageError("--history needs --wait LEVEL, --nodes FILE, or both")
+        raise click.UsageError("a history needs --wait LEVEL, --nodes FILE, or both")
     if asked.nodes is None and remove_pool:
-        raise click.UsageError("--remove-pool needs --nodes FILE beside --history")
+        raise click.UsageError("--remove-pool needs --nodes FILE beside a history")
     kinds = chosen(catalogue_of(catalogue), names)
     offers = read_offers(kinds, pools, None, remove_pool)
     question = HistoryQuestion(
@@ -170,13 +195,11 @@ def _plan(
         write(planned, asked.out, is_quiet=output == "json")
 
 
-def begin_of(begin: str | None, month: str | None) -> int:
+def begin_of(begin: str | None, month: str | None) -> int | None:
     """When the history begins, in microseconds since 1970. Raises UsageError and InputError."""
     from gpufleet.cli.cost_input import moment_of
 
     at_us = moment_of(begin, "--begin")
-    if month is not None and at_us is None:
-        raise click.UsageError("--month needs --begin TIME: a trace counts from its own start")
     if month is None and at_us is not None:
         raise click.UsageError("--begin needs --month: only a forecast asks for weekdays")
-    return at_us or 0
+    return at_us

@@ -32,7 +32,7 @@ def node_list(folder: Path, *rows: str, columns: str = "labels") -> Path:
 def planned(tasks: Path, *levels: str, types: str = TYPES, **more: Any) -> Planned:
     """The plan for a task list."""
     question = HistoryQuestion(
-        tasks,
+        (tasks,),
         read_catalogue(types, "types.csv"),
         tuple(read_level(text) for text in levels),
         growth=Fraction(more.pop("growth", "1")),

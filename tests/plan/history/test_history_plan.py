@@ -189,11 +189,11 @@ def test_the_command_says_what_belongs_together(tmp_path: Path, capsys: pytest.C
     answer = json.loads(capsys.readouterr().out)
     assert [(one["instanceType"], one["count"]) for one in answer["best"]["nodes"]] == [("a", 1)]
     for bad, said in (
-        (["plan", "--wait", "p95=1h"], "give --history FILE too"),
+        (["plan", "--wait", "p95=1h"], "give --history FILE or --prometheus URL too"),
         ([*asked, "--by", "1h"], "--by is about a cluster"),
         (["plan", "--history", tasks], "needs --wait LEVEL, --nodes FILE, or both"),
         ([*asked, "--remove-pool", "a"], "--remove-pool needs --nodes FILE"),
-        ([*asked, "--month", "2026-12"], "--month needs --begin"),
+        ([*asked, "--month", "2026-12"], "--month: needs --begin"),
         ([*asked, "--begin", "2026-12-01"], "--begin needs --month"),
     ):
         assert main(bad) == 2

@@ -14,12 +14,13 @@ from gpufleet.model.node_pool import Amounts
 from gpufleet.model.phrases import counted, listed
 from gpufleet.plan.history.answer import SCHEMA, FleetFound, HistoryPlan, Series, WithoutPool
 from gpufleet.plan.history.bought_fleet import Counts, bought
-from gpufleet.plan.history.demand import Demand, read_fleet, read_history
+from gpufleet.plan.history.demand import Demand
 from gpufleet.plan.history.fleet_search import FleetSearch, Say, busiest_fleet, with_count
 from gpufleet.plan.history.fleet_trials import FleetTrials
 from gpufleet.plan.history.forecast import DAY_US, Month, grown, of_month
 from gpufleet.plan.history.helpless_tasks import helpless, helpless_shapes
 from gpufleet.plan.history.service_level import ServiceLevel
+from gpufleet.plan.history.sources import Source, fleet_of, history_of
 from gpufleet.plan.history.spot_choice import CHECKPOINT, ON_DEMAND_FLOOR, SpotQuestion, split
 from gpufleet.plan.instance_types import CATALOGUE, Catalogue, InstanceType
 from gpufleet.plan.node_names import named
@@ -28,25 +29,26 @@ from gpufleet.plan.pools.pool_limits import bounded, exceeded
 from gpufleet.progress.collection_pause import without_collections
 from gpufleet.whatif.request import REMOVE_POOL
 
+NO_BEGIN = "needs --begin TIME: a trace counts from its own start"
 OTHER_SIZES_PCT = (50, 75, 125, 150)
 """Sizes of the best purchase, that show what a smaller or a larger one of the same mix does."""
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True):
-    """What is asked. ``begin_us`` is when second 0 of the history is; a month needs it.
+    """What is asked. ``begin_us`` is when second 0 of a trace is; a month needs it.
 
     ``left`` is by how much the NodePools that buy may still grow, and ``notes`` is what there is to say of
     them.
     """
 
-    history: Path
+    history: Source
     catalogue: Catalogue
     levels: tuple[ServiceLevel, ...]
     nodes: Path | None = None
     remove_pools: tuple[str, ...] = ()
     growth: Fraction = Fraction(1)
     month: Month | None = None
-    begin_us: int = 0
+    begin_us: int | None = None
     policy: str = "gpufleet"
     spot: SpotQuestion = SpotQuestion()
     left: Mapping[str, Amounts] = {}
@@ -68,7 +70,7 @@ def plan_of_history(question: HistoryQuestion, say: Say) -> Planned:
 
 
 def _planned(question: HistoryQuestion, say: Say) -> Planned:
-    there = read_fleet(question.nodes)
+    there = fleet_of(question.nodes)
     gone = _of_pools(there, question.remove_pools)
     left = tuple(node for node in there if node not in gone)
     offered = bounded(_with_known_rates(question.catalogue.types), question.left)
@@ -136,9 +138,13 @@ def _check_queues(question: SpotQuestion, demand: Demand) -> None:
 
 
 def _demand(question: HistoryQuestion, there: Sequence[Node]) -> tuple[Demand, str]:
-    history = read_history(question.history, question.catalogue.types, there)
+    found = history_of(question.history, question.catalogue.types, there)
+    history = found.demand
     if question.month is not None:
-        return of_month(history, question.begin_us, question.month, question.growth)
+        begin_us = question.begin_us if found.begin_us is None else found.begin_us
+        if begin_us is None:
+            raise InputError(NO_BEGIN, field="--month", expected="--begin TIME, such as 2026-10-31")
+        return of_month(history, begin_us, question.month, question.growth)
     if question.growth == 1:
         return history, ""
     sentence = f"a forecast: {float(question.growth):g} times the work of the history, at its times"

@@ -4,7 +4,7 @@ A trace names models in its own way. Nodes that are bought have the catalogue's 
 the trace get them too, or a task would find no new node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -73,12 +73,21 @@ def read_history(history: Path, types: Sequence[InstanceType], nodes: Sequence[N
     return Demand(tasks, found.gangs, source=history.name, notes=found.notes)
 
 
+def with_catalogue_names() -> Callable[[Shape], Shape]:
+    """Shapes as they are, in the catalogue's names of GPU models; equal ones are one object."""
+    return _Names().shape
+
+
+def named_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Nodes as they are, in the catalogue's names of GPU models."""
+    return tuple(map(_Names().node, nodes))
+
+
 def read_fleet(path: Path | None) -> tuple[Node, ...]:
     """The nodes that are there; none without a list. Raises InputError and TraceError."""
     if path is None:
         return ()
-    named = _Names()
-    return tuple(named.node(node) for node in read_nodes(path).nodes)
+    return named_nodes(read_nodes(path).nodes)
 
 
 class _Names:
