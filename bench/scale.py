@@ -1,12 +1,14 @@
 """What `gpufleet plan` and `gpufleet expander` cost, and how near purchases come to the cheapest.
 
-Run by `make bench-scale`. The large question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The
+Run by `make bench-scale`; `PARTS="bought stories"` (the names of ``PARTS``) measures some of it. The large
+question is a fleet of 10,000 full nodes and 1,000 gangs that wait. The
 small ones are problems of which an integer program finds the optimum: the search by sizes is held against it.
 What the real Karpenter buys for our scheduler and for kube-scheduler alone, ``bought_nodes`` measures.
 """
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from bench import bought_nodes
@@ -47,17 +49,16 @@ BEYOND_MAX = 0.05
 
 def main() -> None:
     """Measure, and publish the figures."""
-    publish(
-        "scale",
-        [
-            *_plan(),
-            _answer(),
-            *bought_nodes.figures(),
-            *_from_zero(),
-            *_beyond("few pods", SMALL_PROBLEMS),
-            *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30),
-        ],
-    )
+    named = os.environ.get("PARTS", "").split() or list(PARTS)
+    unknown = [name for name in named if name not in PARTS]
+    if unknown:
+        raise SystemExit(f"PARTS: no part {unknown[0]}, there are {', '.join(PARTS)}")
+    found: list[Figure] = []
+    for name in named:
+        began_s = time.monotonic()
+        found += PARTS[name]()
+        print(f"bench-scale: {name} took {time.monotonic() - began_s:.0f} s", flush=True)
+    publish("scale" if len(named) == len(PARTS) else f"scale-{'-'.join(named)}", found)
 
 
 def _full_fleet(nodes: int, gangs: int) -> Fleet:
@@ -149,6 +150,22 @@ def _beyond(what: str, problems: int, kinds_max: int = 4, count_max: int = 5) ->
         figure(f"cost beyond the optimum, {what}, mean", mean, "ratio", "lower", BEYOND_MAX),
         figure(f"cost beyond the optimum, {what}, worst", max(beyond), "ratio", "lower"),
     ]
+
+
+def _all_beyond() -> list[Figure]:
+    return [
+        *_beyond("few pods", SMALL_PROBLEMS),
+        *_beyond("up to 180 pods", LARGER_PROBLEMS, 6, 30),
+    ]
+
+
+PARTS: dict[str, Callable[[], list[Figure]]] = {
+    "plan": _plan,
+    "answer": lambda: [_answer()],
+    "bought": bought_nodes.figures,
+    "stories": _from_zero,
+    "optimum": _all_beyond,
+}
 
 
 if __name__ == "__main__":

@@ -338,6 +338,7 @@ def test_a_file_in_place_of_a_folder_is_refused(
 
 MAY_BE = {
     ("lint PATH", empty): "a file with comments only is no fault, and a word says that it is empty",
+    ("plan --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("lint --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("cost --prometheus-token-file", broken_json): "a line of ASCII may be a token",
     ("ledger --prometheus-token-file", broken_json): "a line of ASCII may be a token",

@@ -40,6 +40,11 @@ from gpufleet.cli.prometheus_options import prometheus_server_options
     help="Certificate authority of that hub, if not one that the system trusts.",
 )
 @click.option("--projects", is_flag=True, help="Keep the namespaces of GpuProjects (docs/projects.md).")
+@click.option(
+    "--services",
+    is_flag=True,
+    help="Say which replica with GPUs ends first, and why others have no place (docs/services.md).",
+)
 @scheduler_option
 @log_options
 def command(

@@ -112,7 +112,8 @@ def _asking(server: Mapping[str, Any]) -> "Callable[[], SeenWork]":
     authority, cluster = server["authority_file"], server["prometheus_cluster"]
     access = read_access(server["prometheus_url"], server["token_file"], authority, cluster)
     window = window_until(read_until(server["until"]), server["window_s"], STEP_S)
-    return lambda: work_of_prometheus(Prometheus(access), window)
+    source = Prometheus(access)
+    return lambda: work_of_prometheus(source, window)
 
 
 OF_BOTH = ("catalogue", "names", "pools", "remove_pool", "policy", "output")

@@ -47,6 +47,7 @@ class OperatorOptions(msgspec.Struct, frozen=True):
     prometheus: Access | None = None
     jupyterhub: JupyterHub | None = None
     projects: bool = False
+    services: bool = False
     scheduler_name: str = keys.SCHEDULER_NAME
 
 
@@ -80,6 +81,7 @@ async def _live(options: OperatorOptions, measurements: Source | None) -> int:
             measurements,
             options.jupyterhub,
             keeps_projects=options.projects,
+            serves=options.services,
             scheduler_name=options.scheduler_name,
             planner=PlanningProcess(choice, settings),
         )

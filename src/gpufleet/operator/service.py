@@ -50,6 +50,7 @@ from gpufleet.operator.projects.project_controller import ProjectController
 from gpufleet.operator.rollout_objects import HeldPod
 from gpufleet.operator.rollout_planning import Planning
 from gpufleet.operator.rollouts import Rollouts
+from gpufleet.operator.services.services_controller import ServicesController
 from gpufleet.operator.statuses import node_phases, status_of_policy, status_of_unreadable
 from gpufleet.usage.prometheus.client import Source
 
@@ -81,8 +82,9 @@ UNREADABLE = "the object has fields of another version of gpufleet"
 class Operator:
     """One process. ``run`` leads when it can, and returns never.
 
-    With a source of measurements it parks idle work too, and with ``keeps_projects`` it keeps projects. The
-    planner plans drains; without one work is evicted node by node.
+    With a source of measurements it parks idle work too, with ``keeps_projects`` it keeps projects, and with
+    ``serves`` it says of replicas with GPUs which one ends first and why others have no place. The planner
+    plans drains; without one work is evicted node by node.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Operator:
         hub: SessionSource | None = None,
         *,
         keeps_projects: bool = False,
+        serves: bool = False,
         scheduler_name: str = keys.SCHEDULER_NAME,
         planner: Planner | None = None,
     ) -> None:
@@ -101,6 +104,7 @@ class Operator:
         self._scheduler_name = scheduler_name
         self._planner = planner
         self._keeps_projects = keeps_projects
+        self._serves = serves
         self._measurements = measurements
         self._hub = hub
         self.namespace = namespace
@@ -163,6 +167,9 @@ class Operator:
             if self._keeps_projects:
                 self.projects = ProjectController(self.client, self.lease.holds)
                 group.create_task(self.projects.run())
+            if self._serves:
+                services = ServicesController(self.client, self.lease.holds, self._scheduler_name)
+                group.create_task(services.run())
 
     def figures(self) -> OperatorFigures | None:
         """What is known of policies, parking and projects; None where this process does not lead."""
