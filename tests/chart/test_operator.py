@@ -67,6 +67,17 @@ def test_it_touches_no_workload_unless_idle_work_is_to_be_parked() -> None:
     ]
 
 
+def test_it_reads_no_owners_of_replicas_unless_services_are_to_be_told_of() -> None:
+    def of_services(objects: list[Object]) -> list[str]:
+        return [one["kind"] for one in objects if one["metadata"]["name"] == "gpufleet-services"]
+
+    assert of_services(rendered(OPERATOR)) == []
+    services = rendered({"operator": {"enabled": True, "services": {"enabled": True}}})
+    assert sorted(of_services(services)) == ["ClusterRole", "ClusterRoleBinding"]
+    deployment = one(services, "Deployment", "gpufleet-operator")
+    assert "--services" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 def test_it_makes_no_namespace_unless_projects_are_to_be_kept() -> None:
     def of_projects(objects: list[Object]) -> list[str]:
         return [one["kind"] for one in objects if one["metadata"]["name"] == "gpufleet-projects"]

@@ -43,7 +43,7 @@ from gpufleet.cli.prometheus_options import prometheus_server_options
 @click.option(
     "--services",
     is_flag=True,
-    help="Say which replica with GPUs ends first, and why others have no place (docs/services.md).",
+    help="Say which replica with GPUs ends first, and why others have no place (docs/metrics-apis.md).",
 )
 @scheduler_option
 @log_options

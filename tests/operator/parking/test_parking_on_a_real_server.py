@@ -2,6 +2,7 @@
 
 The commands are those of docs/parking.md. There are no nodes: that a pod runs is written by the test. What
 Kubeflow does with a Notebook is done by a stand-in, which keeps a StatefulSet as Kubeflow's controller would.
+The controller of services has its test here too: it needs the same server and controllers.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.model_errors import WorldError
 from gpufleet.operator.parking.hub_sessions import HubServer, SessionSource
 from gpufleet.operator.parking.parking_controller import ParkingController
+from gpufleet.operator.services.services_controller import ServicesController
+from gpufleet.operator.services.unplaced_replicas import CONDITION
 from tests import waiting
 from tests.chart import rendering
 from tests.kube.manifests.real_server import Person
@@ -485,3 +488,108 @@ def test_with_the_rights_of_the_chart_it_parks_and_changes_nothing_else(
             assert operator.merge(path, refused)[0] == 403, refused
         allowed = {"metadata": {"annotations": {STAMP: "{}"}}, "spec": {"replicas": 0}}
         assert operator.merge(path, allowed)[0] == 200
+
+
+class Service:
+    """A Deployment whose pods have two GPUs each, on nodes of four; no kubelet runs, so a test says what is."""
+
+    def __init__(self, stage: Stage, replicas: int) -> None:
+        self.stage = stage
+        container = {
+            "name": "c",
+            "image": "example.com/none",
+            "resources": {"limits": {"nvidia.com/gpu": "2"}},
+        }
+        spec = {"schedulerName": "gpufleet", "containers": [container], "terminationGracePeriodSeconds": 0}
+        labels = {"app": "web"}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        body = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        written = {"metadata": {"name": "web"}, "spec": body}
+        assert stage.admin.ask("POST", stage.path("deployments"), written)[0] == 201
+        self.has(replicas)
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Those that are there, by name."""
+        found: list[dict[str, Any]] = self.stage.admin.ask("GET", self.stage.path("pods", group=""))[1][
+            "items"
+        ]
+        return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+    def has(self, replicas: int) -> None:
+        """Wait until so many are there, and the status says so."""
+        waiting.until(lambda: len(self.pods()) == replicas, PATIENCE_S, f"there are not {replicas} pods")
+        waiting.until(lambda: self.counted() == replicas, PATIENCE_S, "the status is old")
+
+    def counted(self) -> int:
+        """How many the status counts."""
+        found: int = self.stage.get("deployments", "web")["status"].get("replicas", 0)
+        return found
+
+    def scaled(self, replicas: int) -> None:
+        """Ask for so many."""
+        asked = {"spec": {"replicas": replicas}}
+        assert self.stage.admin.merge(self.stage.path("deployments", "web"), asked)[0] == 200
+        self.has(replicas)
+
+    def runs(self, name: str, node: str) -> None:
+        """A pod is bound, and ready."""
+        target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        assert self.stage.admin.ask("POST", f"{self.stage.path('pods', name, '')}/binding", target)[0] == 201
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        assert (
+            self.stage.admin.merge(f"{self.stage.path('pods', name, '')}/status", {"status": ready})[0] == 200
+        )
+
+    def waits(self, name: str, reason: str) -> None:
+        """The scheduler has said why a pod has no place."""
+        said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": "the queue is full"}
+        self.says(name, {"conditions": [said]})
+
+    def says(self, name: str, status: dict[str, Any]) -> None:
+        """A pod's status is this."""
+        path = f"{self.stage.path('pods', name, '')}/status"
+        assert self.stage.admin.merge(path, {"status": status})[0] == 200
+
+    def turn(self) -> int:
+        """One round, a minute later."""
+        self.stage.clock.later += dt.timedelta(minutes=1)
+        stage = self.stage
+        return play(stage.cluster, lambda it: ServicesController(it, lambda: True).turn(), stage.clock)
+
+    def condition(self) -> dict[str, Any]:
+        """What the Deployment says of its replicas."""
+        found = self.stage.get("deployments", "web")["status"]["conditions"]
+        return next((one for one in found if one["type"] == CONDITION), {})
+
+
+def test_kubernetes_ends_the_replica_that_frees_most_and_says_why_others_have_no_place(
+    cluster: LocalCluster, admin: Person
+) -> None:
+    service = Service(Stage(cluster, admin), 3)
+    for name in ("alone", "shared"):
+        assert admin.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}})[0] == 201
+        has = {"status": {"allocatable": {"nvidia.com/gpu": "4"}, "capacity": {"nvidia.com/gpu": "4"}}}
+        assert admin.merge(f"/api/v1/nodes/{name}/status", has)[0] == 200
+    names = [one["metadata"]["name"] for one in service.pods()]
+    # Without a cost Kubernetes would end one of the two that share a node.
+    for name, node in zip(names, ("shared", "shared", "alone"), strict=True):
+        service.runs(name, node)
+    assert service.turn() == 1
+    assert service.turn() == 0
+    service.scaled(2)
+    assert [one["metadata"]["name"] for one in service.pods()] == names[:2]
+    service.scaled(4)
+    for one in service.pods():
+        if not one["spec"].get("nodeName"):
+            service.waits(one["metadata"]["name"], "WaitingForQuota")
+    assert service.turn() == 1
+    said = service.condition()
+    assert (said["status"], said["reason"]) == ("False", "WaitingForQuota")
+    assert said["message"] == "2 replicas have a place, 2 wait: the queue is full"
+    assert service.stage.reasons() == ["ReplicasNotPlaced"]
+    # The controller of Deployments keeps the condition where it writes its own.
+    service.scaled(2)
+    assert service.condition() == said
+    assert service.turn() == 1
+    assert service.condition()["status"] == "True"
+    assert service.turn() == 0
