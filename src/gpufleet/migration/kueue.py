@@ -13,6 +13,7 @@ from gpufleet.kube.codec.quota_amounts import read_model
 from gpufleet.kube.meanings.node_labels import CARD_LABELS, card_name
 from gpufleet.migration.admitted_namespaces import GIVE_NAMESPACES, Namespaces, read_selector
 from gpufleet.migration.field_notes import FieldNotes
+from gpufleet.migration.kueue_provisioning import CHECK, CONFIG, checks_of
 from gpufleet.migration.queues import GPU, Draft, QuotaDraft, parents_first, quota_resource, total
 from gpufleet.migration.sources import Source
 from gpufleet.model import gpu_model
@@ -20,7 +21,7 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.model.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
-KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
+KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass", CHECK, CONFIG)
 DEFAULT_LOCAL_QUEUE = "default"
 # What each stopPolicy becomes.
 STATES = {"None": "Open", "Hold": "Held", "HoldAndDrain": "Stopped"}
@@ -42,8 +43,6 @@ NO_SHARES_DECIDE = f"nothing is evicted for work that borrows; {CLASSIC_ONLY}, a
 LOST = {
     "flavorFungibility": "pods list the models they want in order (gpufleet.io/gpu-models): an earlier one "
     "is borrowed before a later one is tried, and a later one is tried before any pod is evicted",
-    "admissionChecks": "there are no admission checks",
-    "admissionChecksStrategy": "there are no admission checks",
     "admissionScope": "set spec.halfLife: past usage then counts between queues, not between LocalQueues",
     "concurrentAdmissionPolicy": "all models that a pod accepts are tried in one decision",
 }
@@ -65,8 +64,11 @@ def convert(sources: Iterable[Source], notes: FieldNotes) -> tuple[Draft, ...]:
     for source in by_kind["Cohort"]:
         draft = _cohort(source, names, models, notes)
         drafts[draft.name] = draft
+    checks = checks_of(by_kind[CHECK], by_kind[CONFIG])
+    checks.note_fields(notes)
     for source in queues.values():
         drafts[source.name] = _cluster_queue(source, names, models, notes)
+        drafts[source.name].provisioning = checks.provisioning_of(source, notes)
     for cohort, name in names.items():
         # A Cohort needs no object: the name is enough.
         drafts.setdefault(name, Draft(name, f"Cohort {cohort}"))

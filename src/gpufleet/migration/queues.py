@@ -48,6 +48,7 @@ class Draft:
     state: str | None = None
     quotas: dict[str, QuotaDraft] = field(default_factory=dict)
     preemption: dict[str, Any] = field(default_factory=dict)
+    provisioning: dict[str, Any] | None = None
     namespaces: list[str] = field(default_factory=list)
     namespace_selector: dict[str, Any] | None = None
     local_queues: list[tuple[str, str]] = field(default_factory=list)
@@ -82,6 +83,7 @@ def manifest(draft: Draft) -> dict[str, Any]:
         "state": draft.state,
         "quotas": [_quota(resource, quota) for resource, quota in draft.quotas.items()],
         "preemption": draft.preemption,
+        "provisioning": draft.provisioning,
         "namespaces": sorted(set(draft.namespaces)),
         "namespaceSelector": draft.namespace_selector,
         "localQueues": [

@@ -491,7 +491,7 @@ def test_with_the_rights_of_the_chart_it_parks_and_changes_nothing_else(
 
 
 class Service:
-    """A Deployment whose pods have two GPUs each, on nodes of four; no kubelet runs, so a test says what is."""
+    """A Deployment whose pods have two GPUs each, on nodes of four. No kubelet runs: a test says what is."""
 
     def __init__(self, stage: Stage, replicas: int) -> None:
         self.stage = stage
