@@ -114,6 +114,7 @@ TEXTS: dict[str, Bad] = {
     "plan --set-quota": Bad(("", "x", "q.gpu=much", "q.gpus=1", "q.gpu.hard=-1", "q.gpu=none", "a.b=1")),
     "plan --namespace": ANY,
     "plan --type": Bad(("", "x", "p5.48xlarg")),
+    "plan --spot-share": Bad(("", "0", "101", "half", "-1")),
     "plan --by": Bad(("", "x", "4", "-1h", "4 hours")),
     "plan --wait": Bad(("", "p95", "p0=1h", "95=1h", "x:p95=1h", "p95=soon"), _HISTORY, _NO_CLUSTER),
     "plan --growth": Bad(("", "0", "-1", "1e3", "x"), _FORECAST, _NO_CLUSTER),

@@ -44,6 +44,11 @@ TABLE = InputFile("a table of types of instances")
     help="Buy only what these NodePools of Karpenter allow, at the prices of the catalogue.",
 )
 @click.option("--cluster-pools", is_flag=True, help="The same with the NodePools of the cluster.")
+@click.option(
+    "--spot-share",
+    metavar="PERCENT",
+    help="At most so many percent of the GPUs on spot of one type in one zone.  [default: 100]",
+)
 @click.option("--type", "names", metavar="TYPE", multiple=True, help="Buy these types only.  [default: all]")
 @click.option("--by", metavar="DURATION", help="How long work may wait: 4h.  [default: not at all]")
 @click.option("--snapshot", type=SNAPSHOT, help="A file of `gpufleet snapshot`, instead of a cluster.")
@@ -61,6 +66,7 @@ def command(
     catalogue: Path | None,
     pools: Path | None,
     cluster_pools: bool,
+    spot_share: str | None,
     names: tuple[str, ...],
     by: str | None,
     snapshot: Path | None,
@@ -69,6 +75,8 @@ def command(
     context: str,
     scheduler_name: str,
     policy: str,
+    checkpoint: tuple[str, ...],
+    on_demand: tuple[str, ...],
 ) -> None:
     """Say which nodes to buy so that all work that waits starts, what they cost, and what no purchase helps.
 
@@ -104,12 +112,20 @@ def command(
     from gpufleet.cluster.settings import Settings
     from gpufleet.kube.connection import ClusterChoice
     from gpufleet.plan.command import Question, of_cluster, of_snapshot
+    from gpufleet.plan.history.spot_choice import read_spot_question
+    from gpufleet.plan.waiting_spot import read_spot_share
 
     where = ClusterChoice(kubeconfig, context) if cluster_pools else None
     offers = read_offers(kinds, pools, where, remove_pool)
-    question = Question(request, kinds, by_s)
-    if offers is not None:
-        question = Question(request, offers.catalogue, by_s, offers.left, offers.notes)
+    question = Question(
+        request,
+        kinds if offers is None else offers.catalogue,
+        by_s,
+        {} if offers is None else offers.left,
+        () if offers is None else offers.notes,
+        read_spot_question(checkpoint, on_demand),
+        100 if spot_share is None else read_spot_share(spot_share),
+    )
     if snapshot is not None:
         with log_lines(snapshot) as lines:
             answer = of_snapshot(question, lines, str(snapshot))

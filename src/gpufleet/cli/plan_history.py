@@ -41,13 +41,13 @@ OPTIONS = (
         "--checkpoint",
         metavar="QUEUE=LENGTH",
         multiple=True,
-        help="With --history: how often work of a queue saves itself, for spot capacity.  [default: never]",
+        help="How often work of a queue saves itself, for spot capacity.  [default: never]",
     ),
     click.option(
         "--on-demand",
         metavar="QUEUE=PERCENT",
         multiple=True,
-        help="With --history: the least share of a queue's GPU time on demand.  [default: 0]",
+        help="The least share of a queue's GPU time on demand.  [default: 0]",
     ),
     click.option(
         "--out",
@@ -60,7 +60,7 @@ OPTIONS = (
 
 OF_A_CLUSTER = (
     *("submit", "set_quota", "remove_node", "by", "snapshot", "kubeconfig", "context"),
-    "cluster_pools",
+    *("cluster_pools", "spot_share"),
 )
 """Parameters of the command that mean nothing for a history."""
 
@@ -86,8 +86,10 @@ def or_history(command: Callable[..., None]) -> Callable[..., None]:
         if history and server["prometheus_url"] is not None:
             raise click.UsageError("either --history FILE or --prometheus URL, not both")
         if not history and server["prometheus_url"] is None:
-            _refuse(asked.names, "is about a history: give --history FILE or --prometheus URL too")
-            command(**others)
+            both = ("--checkpoint", "--on-demand")
+            only = [name for name in asked.names if name not in both]
+            _refuse(only, "is about a history: give --history FILE or --prometheus URL too")
+            command(**others, checkpoint=checkpoint, on_demand=on_demand)
             return
         given = [f"--{name.replace('_', '-')}" for name in OF_A_CLUSTER if others[name]]
         _refuse(given, "is about a cluster, and --history and --prometheus are about recorded work")

@@ -8,13 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from gpufleet.cli.output import echo_json, echo_line, terminal_of
-from gpufleet.cli.plan_output import amounts, purchase_table
+from gpufleet.cli.plan_output import amounts, purchase_table, request_words, spot_lines
 from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.cli.whatif_output import wrapped
 from gpufleet.files.atomic_write import check_target, make_folder
 from gpufleet.model.phrases import counted, length
 from gpufleet.plan.answer import MONTH_HOURS, type_words
-from gpufleet.plan.history.answer import FleetFound, Helpless, HistoryPlan, LevelFound, SpotWork
+from gpufleet.plan.history.answer import FleetFound, Helpless, HistoryPlan, LevelFound
 from gpufleet.plan.history.command import Planned
 from gpufleet.plan.history.service_level import CLASSES, class_words
 from gpufleet.replay.results import Waits
@@ -74,7 +74,7 @@ def lines(plan: HistoryPlan) -> Iterator[str]:
     if plan.levels:
         yield from _best(plan)
     yield from _others(plan)
-    yield from _spot(plan.spot)
+    yield from spot_lines(plan.spot)
     yield from _nothing_helps(plan.nothing_helps)
     yield ""
     yield from wrapped(f"Note: prices are from {plan.catalogue}.", 6)
@@ -175,32 +175,6 @@ def _other_wait(found: LevelFound) -> str:
 
 def _nodes(fleet: FleetFound) -> str:
     return ", ".join(f"{one.count} x {type_words(one)}" for one in fleet.nodes) or "none"
-
-
-def _spot(found: tuple[SpotWork, ...]) -> Iterator[str]:
-    if not found:
-        return
-    yield "On spot capacity, by expected loss against price:"
-    for one in found[:LISTED_MAX]:
-        where = (
-            "all on spot"
-            if one.on_spot == one.tasks
-            else f"{one.on_spot} on spot"
-            if one.on_spot
-            else "on demand"
-        )
-        asked = request_words(one.gpus, one.gpu_milli, one.models)
-        order = f"; cheapest first: {', '.join(one.types)}" if one.types else ""
-        tasks = counted(one.tasks, "task")
-        yield from wrapped(f"  {one.queue}: {tasks} with {asked}: {where}; {one.why}{order}", 6)
-    if len(found) > LISTED_MAX:
-        yield f"  and {counted(len(found) - LISTED_MAX, 'kind')} of work more"
-
-
-def request_words(gpus: int, gpu_milli: int, models: tuple[str, ...]) -> str:
-    """A request of GPUs in words."""
-    part = "" if gpu_milli in (0, 1000) else f", {gpu_milli / 1000:g} of each"
-    return f"{counted(gpus, 'GPU')}{' of ' + ' or '.join(models) if models else ''}{part}"
 
 
 def _nothing_helps(found: tuple[Helpless, ...]) -> Iterator[str]:

@@ -8,9 +8,12 @@ from gpufleet.cli.queues_table import Column, laid_out
 from gpufleet.cli.whatif_output import StartWords, counted_pods, work_under, wrapped
 from gpufleet.model.money import MICRO_UNITS
 from gpufleet.model.phrases import counted, length
-from gpufleet.plan.answer import MONTH_HOURS, OneType, Plan, Purchase
+from gpufleet.plan.answer import MONTH_HOURS, OneType, Plan, Purchase, SpotWork
 from gpufleet.plan.node_names import beginning
 from gpufleet.whatif.answer import Work
+
+LISTED_MAX = 10
+"""A screen has room for so many kinds of work."""
 
 CENT_DECIMALS = 2
 """Decimals of an amount of money at least."""
@@ -39,6 +42,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from _nothing_helps(plan)
     yield from _other_ways(plan)
     yield from _removed(plan)
+    yield from spot_lines(plan.spot, "pod")
     yield ""
     yield from wrapped(f"Note: prices are from {plan.catalogue}.", 6)
     for note in plan.notes:
@@ -170,3 +174,30 @@ def _removed(plan: Plan) -> Iterator[str]:
         return
     less = "less" if gone.cost_micro >= plan.cost_micro else "more"
     yield from wrapped(f"{words}: the fleet costs {difference} {less} with this plan.", 2)
+
+
+def spot_lines(found: tuple[SpotWork, ...], noun: str = "task") -> Iterator[str]:
+    """What goes on spot capacity, and why."""
+    if not found:
+        return
+    yield "On spot capacity, by expected loss against price:"
+    for one in found[:LISTED_MAX]:
+        where = (
+            "all on spot"
+            if one.on_spot == one.tasks
+            else f"{one.on_spot} on spot"
+            if one.on_spot
+            else "on demand"
+        )
+        asked = request_words(one.gpus, one.gpu_milli, one.models)
+        order = f"; cheapest first: {', '.join(one.types)}" if one.types else ""
+        tasks = counted(one.tasks, noun)
+        yield from wrapped(f"  {one.queue}: {tasks} with {asked}: {where}; {one.why}{order}", 6)
+    if len(found) > LISTED_MAX:
+        yield f"  and {counted(len(found) - LISTED_MAX, 'kind')} of work more"
+
+
+def request_words(gpus: int, gpu_milli: int, models: tuple[str, ...]) -> str:
+    """A request of GPUs in words."""
+    part = "" if gpu_milli in (0, 1000) else f", {gpu_milli / 1000:g} of each"
+    return f"{counted(gpus, 'GPU')}{' of ' + ' or '.join(models) if models else ''}{part}"

@@ -19,7 +19,7 @@ NO_CHECKS = (
     "there are no admission checks; what it checks has to be asked of the pods, as by admission policies"
 )
 NO_WAIT = (
-    "gangs ask by such requests, and start where there is room for all of a gang; Kueue waits for the condition"
+    "gangs ask by such requests, and start where all of a gang has room; Kueue waits for the condition"
     " Provisioned, and asks for single pods too"
 )
 NEXT_CHECK = "a queue asks by one class: an earlier check of this queue says which"

@@ -85,6 +85,23 @@ class Removed(msgspec.Struct, frozen=True, rename="camel"):
     without_price: int = 0
 
 
+class SpotWork(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether work of one queue and request goes on spot capacity, and why.
+
+    Of ``tasks`` so many are ``on_spot``. ``types`` are the types that it would take, the least expected cost
+    first.
+    """
+
+    queue: str
+    gpus: int
+    gpu_milli: int
+    models: tuple[str, ...]
+    tasks: int
+    on_spot: int
+    types: tuple[str, ...]
+    why: str
+
+
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """Which nodes start what waits.
 
@@ -93,7 +110,8 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     ``evicted`` is what is evicted only with the nodes, for what they let start, ``delayed`` what starts, or
     starts earlier, without them, and ``lost`` what ends for good with a node that is taken away.
     ``nothing_helps`` is what no purchase of these types helps, with the reason. ``one_type`` are the other
-    ways that were judged. ``removed`` is what is planned without. Costs are for an hour in micro-units of
+    ways that were judged. ``removed`` is what is planned without, ``spot`` what may go on spot capacity.
+    Costs are for an hour in micro-units of
     ``currency``.
     """
 
@@ -117,3 +135,4 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     one_type: tuple[OneType, ...]
     removed: Removed
     notes: tuple[str, ...]
+    spot: tuple[SpotWork, ...] = ()

@@ -1,7 +1,7 @@
 """A plan from its words to its answer, for a live cluster or a snapshot."""
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -18,16 +18,21 @@ from gpufleet.kube import resources
 from gpufleet.kube.connection import ClusterChoice
 from gpufleet.kube.meanings.node_labels import INSTANCE_TYPE, REGION, ZONE
 from gpufleet.kube.objects.node import Node
+from gpufleet.ledger.node_versions import SPOT
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import InternalError
 from gpufleet.model.node_pool import Amounts
 from gpufleet.model.phrases import counted
+from gpufleet.model.spot import KARPENTER_CAPACITY_TYPE
 from gpufleet.plan.answer import SCHEMA, OneType, Plan, Removed, purchase_of
+from gpufleet.plan.history.spot_choice import SpotQuestion
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.node_names import beginning, named
 from gpufleet.plan.node_prices import price_micro
 from gpufleet.plan.planning import Found, Planning
 from gpufleet.plan.pools.pool_limits import bounded, exceeded, within
 from gpufleet.plan.purchased_nodes import PurchasedNodes
+from gpufleet.plan.waiting_spot import plan_spot, spread
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
 from gpufleet.progress.collection_pause import without_collections
 from gpufleet.whatif.answer import Work
@@ -38,13 +43,15 @@ from gpufleet.whatif.nodes import add_nodes, made_anew
 from gpufleet.whatif.request import AddNodes, Request
 
 SECOND_US = 10**6
+BOUNDED_MAX = 20
+"""A plan is made anew with bounds at most as often: each turn bounds further pools or types for good."""
 
 
 class Question(msgspec.Struct, frozen=True):
     """What is asked: work and other changes, what can be bought, and how long work may wait.
 
     ``left`` is by how much the NodePools that buy may still grow, and ``notes`` is what there is to say of
-    them.
+    them. Of all GPUs on spot capacity at most such a share is of one type in one zone.
     """
 
     request: Request
@@ -52,6 +59,8 @@ class Question(msgspec.Struct, frozen=True):
     by_s: float = 0.0
     left: Mapping[str, Amounts] = {}
     notes: tuple[str, ...] = ()
+    spot: SpotQuestion = SpotQuestion()
+    spot_share_pct: int = 100
 
 
 def of_snapshot(question: Question, lines: Iterable[bytes], where: str) -> Plan:
@@ -70,15 +79,24 @@ def plan_of(question: Question, picture: Picture, settings: Settings, at: dt.dat
         return _plan_of(question, picture, settings, at, say)
 
 
-def _plan_of(question: Question, picture: Picture, settings: Settings, at: dt.datetime, say: Say) -> Plan:
+def _plan_of(
+    question: Question,
+    picture: Picture,
+    settings: Settings,
+    at: dt.datetime,
+    say: Say,
+    without_spot: frozenset[PodUid] = frozenset(),
+) -> Plan:
     changed = Changed(question.request, picture, settings, at)
     now_us, by_us = engine_time_us(at), int(question.by_s * SECOND_US)
     nodes = changed.picture.objects.get(resources.NODES, {})
-    types = named(bounded(question.catalogue.types, question.left), (name for _, name in nodes))
+    facts = Facts(changed.picture.copied(), settings, Moment(at))
+    spot = plan_spot(question.catalogue.types, question.spot, facts, changed.picture, without_spot)
+    if spot.work:
+        facts = Facts(changed.picture.copied(), settings, Moment(at))
+    types = named(bounded(spot.types, question.left), (name for _, name in nodes))
 
-    read_once = PurchasedNodes(
-        Facts(changed.picture.copied(), settings, Moment(at)), [partial(_add_of_type, one) for one in types]
-    )
+    read_once = PurchasedNodes(facts, [partial(_add_of_type, one) for one in types])
 
     def attempt(counts: Sequence[int], tried: Collection[PodUid], left_out: Collection[PodUid]) -> Course:
         copy = changed.picture.copied()
@@ -98,14 +116,39 @@ def _plan_of(question: Question, picture: Picture, settings: Settings, at: dt.da
     def judge(counts: Sequence[int]) -> Course:
         return Course(read_once.facts_of(counts), now_us, by_us)
 
-    found = Planning(types, now_us + by_us, judge, attempt, say).found()
+    def found_among(among: tuple[InstanceType, ...]) -> Found:
+        return Planning(among, now_us + by_us, judge, attempt, say).found()
+
+    found, passed = _found_within(types, question, found_among)
+    helped = frozenset(found.helped)
+    unhelped = frozenset(uid for uid in found.late if uid in spot.chosen and uid not in helped)
+    if unhelped:
+        # Spot capacity is bounded, and this work would wait for it: it falls back to on demand.
+        return _plan_of(question, picture, settings, at, say, without_spot | unhelped)
+    notes = (*spot.notes, *_bounding(passed))
+    return msgspec.structs.replace(_answer(question, types, found, changed, at, notes), spot=spot.work)
+
+
+def _found_within(
+    types: tuple[InstanceType, ...],
+    question: Question,
+    found_among: Callable[[tuple[InstanceType, ...]], Found],
+) -> tuple[Found, list[str]]:
+    """The purchase within the limits of pools and the share of spot capacity, and the pools that bound it."""
+    found = found_among(types)
     passed: list[str] = []
-    # Each turn bounds the types of further pools, for good, so there are as many turns as pools at most.
-    while pools := exceeded(types, found.counts, question.left):
-        passed += pools
-        types = within(types, found.counts, pools, question.left)
-        found = Planning(types, now_us + by_us, judge, attempt, say).found()
-    return _answer(question, types, found, changed, at, _bounding(passed))
+    for _ in range(BOUNDED_MAX):
+        if pools := exceeded(types, found.counts, question.left):
+            passed += pools
+            types = within(types, found.counts, pools, question.left)
+        elif spreads := spread(types, found.counts, question.spot_share_pct):
+            types = spreads
+        else:
+            break
+        found = found_among(types)
+    if exceeded(types, found.counts, question.left):
+        raise InternalError("a plan passes the limits of a pool of which every type is bounded")
+    return found, passed
 
 
 def _bounding(pools: Iterable[str]) -> list[str]:
@@ -129,7 +172,9 @@ def _add_of_type(one: InstanceType, picture: Picture, count: int) -> None:
 
 def wanted_nodes(one: InstanceType, count: int) -> AddNodes:
     """New nodes of a type, with the labels that a provider gives them."""
-    labels = ((INSTANCE_TYPE, one.name), (REGION, one.region), (ZONE, one.zone))
+    labels = [(INSTANCE_TYPE, one.name), (REGION, one.region), (ZONE, one.zone)]
+    if one.capacity_type == SPOT:
+        labels.append((KARPENTER_CAPACITY_TYPE, SPOT))
     return AddNodes(
         one.name,
         count,

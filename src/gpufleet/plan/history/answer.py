@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpufleet.plan.answer import Purchase
+from gpufleet.plan.answer import Purchase, SpotWork
 from gpufleet.plan.history.service_level import ServiceLevel
 from gpufleet.replay.results import Waits
 
@@ -64,23 +64,6 @@ class Helpless(msgspec.Struct, frozen=True, rename="camel"):
     gpus: int
     gpu_milli: int
     models: tuple[str, ...]
-    why: str
-
-
-class SpotWork(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether work of one queue and request goes on spot capacity, and why.
-
-    Of ``tasks`` so many are ``on_spot``. ``types`` are the types that it would take, the least expected cost
-    first.
-    """
-
-    queue: str
-    gpus: int
-    gpu_milli: int
-    models: tuple[str, ...]
-    tasks: int
-    on_spot: int
-    types: tuple[str, ...]
     why: str
 
 

@@ -8,7 +8,7 @@ costs nothing). The members of a gang are interrupted together, so a gang of n h
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,7 +19,7 @@ from gpufleet.model.model_errors import InputError
 from gpufleet.model.shape import Shape
 from gpufleet.model.spot import KARPENTER_CAPACITY_TYPE
 from gpufleet.model.taint import EQUAL, NO_SCHEDULE, Toleration
-from gpufleet.plan.history.answer import SpotWork
+from gpufleet.plan.answer import SpotWork
 from gpufleet.plan.history.bought_fleet import has_room
 from gpufleet.plan.history.demand import Demand
 from gpufleet.plan.instance_types import InstanceType
@@ -85,19 +85,9 @@ def split(
     each kind of work. It goes to spot nodes alone, or it would take the others from work that may not; where
     nodes are there already, it may have those too.
     """
-    spot = [one for one in types if one.capacity_type == SPOT]
-    if not spot:
+    if not any(one.capacity_type == SPOT for one in types):
         return demand, ()
-    others = [one for one in types if one.capacity_type != SPOT]
-    sizes = _gang_sizes(demand.tasks)
-    offers: dict[str, tuple[_Offer | None, _Offer | None]] = {}
-    for task in demand.tasks:
-        nodes = sizes.get(task.gang, 1) if task.gang is not None else 1
-        checkpoint_h = question.checkpoint_h.get(str(task.queue))
-        offers[task.name] = (
-            _cheapest(task, others, 1, None),
-            None if task.duration_us is None else _cheapest(task, spot, nodes, checkpoint_h),
-        )
+    offers = _offers(demand.tasks, types, question)
     chosen = _chosen(demand.tasks, offers, question.on_demand_pct)
     shapes = {
         shape: msgspec.structs.replace(
@@ -111,6 +101,45 @@ def split(
         _on_spot(task, offers[task.name][1], shapes) if task.name in chosen else task for task in demand.tasks
     )
     return msgspec.structs.replace(demand, tasks=tasks), _told(demand.tasks, offers, chosen)
+
+
+def work_on_spot(
+    tasks: Sequence[TaskRecord],
+    types: Sequence[InstanceType],
+    question: SpotQuestion,
+    without: Collection[str] = (),
+) -> tuple[frozenset[str], tuple[SpotWork, ...]]:
+    """The names of the tasks that go on spot, and what was decided of each kind of work.
+
+    Tasks ``without`` spot, for which there was none to be had, fall back to on demand with their gang.
+    """
+    offers = _offers(tasks, types, question)
+    gangs = {task.gang for task in tasks if task.gang is not None and task.name in without}
+    wanted = _chosen(tasks, offers, question.on_demand_pct)
+    chosen = {
+        task.name
+        for task in tasks
+        if task.name in wanted and task.name not in without and task.gang not in gangs
+    }
+    return frozenset(chosen), _told(tasks, offers, chosen)
+
+
+def _offers(
+    tasks: Sequence[TaskRecord], types: Sequence[InstanceType], question: SpotQuestion
+) -> "dict[str, tuple[_Offer | None, _Offer | None]]":
+    """Of each task the cheapest way on demand and that on spot."""
+    spot = [one for one in types if one.capacity_type == SPOT]
+    others = [one for one in types if one.capacity_type != SPOT]
+    sizes = _gang_sizes(tasks)
+    offers: dict[str, tuple[_Offer | None, _Offer | None]] = {}
+    for task in tasks:
+        nodes = sizes.get(task.gang, 1) if task.gang is not None else 1
+        checkpoint_h = question.checkpoint_h.get(str(task.queue))
+        offers[task.name] = (
+            _cheapest(task, others, 1, None),
+            None if task.duration_us is None else _cheapest(task, spot, nodes, checkpoint_h),
+        )
+    return offers
 
 
 def _with_spot(selector: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
