@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.expander.autoscaler_stand_in import Choose, StandIn, alone, story, with_the_expander
+from tests.expander.autoscaler_stand_in import NEVER, Choose, StandIn, alone, story, with_the_expander
 
 DURATION_S = 4 * 3600
 SEEDS = range(15)
@@ -18,7 +18,7 @@ SEEDS_TOGETHER = range(5, 15)
 
 def fits(run: StandIn) -> bool:
     """Whether the groups may have as many nodes as the gang has members for them."""
-    groups = [one.group for one in run.waiting.values()]
+    groups = [one.group for one in run.waiting.values() if one.gang not in NEVER]
     return all(groups.count(group.name) <= group.size_max for group in run.groups)
 
 
@@ -41,6 +41,25 @@ def test_several_gangs_together_get_as_many_nodes_as_they_use(*, restarts: bool)
         assert (run.bought - run.failed, run.empty_nodes) == (len(run.running), 0), f"seed {seed}"
     # What is asked for here could be had by buying nothing.
     assert all(run.running for run in runs if run.can_start_one)
+
+
+def test_a_gang_stays_whole_through_exhausted_zones_nodes_that_are_taken_back_and_restarts() -> None:
+    """One node more for each that was taken back. None for a gang beyond its quota, and for one whose members
+    do not come, which wait beside it.
+    """
+    runs = [story(seed, with_the_expander(Random(seed)), faults=True) for seed in SEEDS]
+    whole = [fits(run) for run in runs]
+    for seed, run, is_whole in zip(SEEDS, runs, whole, strict=True):
+        members = sum(one.gang not in NEVER for one in run.waiting.values())
+        run.run(DURATION_S)
+        left = run.bought - run.failed - run.taken_back
+        assert (run.broken_gangs, run.given_back) == (0, 0), f"seed {seed}"
+        # A gang that waits for its last node, as a zone is exhausted, has those that are there.
+        assert left == len(run.running) or (not run.running and left < members), f"seed {seed}"
+        assert is_whole or not run.bought, f"seed {seed}"
+        assert len(run.running) in {0, members}, f"seed {seed}"
+    assert sum(run.taken_back for run in runs) > 0
+    assert sum(len(run.running) > 0 for run in runs) > sum(whole) * 3 // 4
 
 
 def told(seed: int, choose: Choose, gangs: int) -> StandIn:

@@ -92,14 +92,7 @@ def command(
     from gpufleet.whatif.quotas import check_set_quota
     from gpufleet.whatif.request import Request, read_set_quota
 
-    if snapshot is not None and (kubeconfig is not None or context):
-        raise click.UsageError("either a snapshot or a cluster, not both")
-    if snapshot is not None and cluster_pools:
-        raise click.UsageError(
-            "--cluster-pools needs a cluster: a snapshot holds no NodePools, --pools FILE does"
-        )
-    if pools is not None and cluster_pools:
-        raise click.UsageError("either --pools FILE or --cluster-pools, not both")
+    _check_together(snapshot, pools, cluster_pools=cluster_pools, is_cluster=bool(kubeconfig or context))
     by_s = 0.0 if by is None else read_duration(by, "--by") / 1e6
     kinds = chosen(catalogue_of(catalogue), names)
     quotas = tuple(read_set_quota(text) for text in set_quota)
@@ -133,3 +126,15 @@ def command(
         settings = Settings(identity="plan", scheduler_name=scheduler_name, policy=policy)
         answer = of_cluster(question, ClusterChoice(kubeconfig, context), settings)
     show(answer, output)
+
+
+def _check_together(
+    snapshot: Path | None, pools: Path | None, *, cluster_pools: bool, is_cluster: bool
+) -> None:
+    """Raises UsageError for options that exclude each other."""
+    if snapshot is not None and is_cluster:
+        raise click.UsageError("either a snapshot or a cluster, not both")
+    if snapshot is not None and cluster_pools:
+        raise click.UsageError("a snapshot holds no NodePools: give --pools FILE in place of --cluster-pools")
+    if pools is not None and cluster_pools:
+        raise click.UsageError("either --pools FILE or --cluster-pools, not both")

@@ -102,15 +102,17 @@ class Choosing:
         return beside - self._judge(frozenset(ours)).keys() if beside else beside
 
     def _beside(self, ours: Sequence[int]) -> frozenset[PodUid]:
-        """Pods like those offered, and the rest of their gangs, without nodes on their way for any of it."""
+        """Pods like those offered, and the rest of their gangs, without nodes on their way for any of it.
+
+        The autoscaler is asked for all of them: what waits for quota or members hides nothing.
+        """
         like = self._like_offered(ours)
         gangs = {gang for uid in like if (gang := self._pods[uid].gang) is not None}
         concerned = {uid for uid, pod in self._pods.items() if uid in like or pod.gang in gangs}
         said = self._judgement
         expecting = {said.gangs[uid] for uid in said.expecting if uid in said.gangs}
-        return frozenset(
-            uid for uid in concerned - said.expecting - said.postponed if said.gangs.get(uid) not in expecting
-        )
+        hidden = (concerned & said.shown) - said.expecting - said.postponed
+        return frozenset(uid for uid in hidden if said.gangs.get(uid) not in expecting)
 
     def _is_filled(self, at: int, started: Started) -> bool:
         used = {one.node for one in started.values() if one.option == at}

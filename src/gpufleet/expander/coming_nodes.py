@@ -63,14 +63,16 @@ def still_coming(
         left_out -= Counter(waiting[:placed])
         without.append(Counter(waiting[placed:]))
     counts = []
-    for one, lacking, count, nodes in zip(coming, without, expected, there, strict=True):
+    # What did not join in time is given up, and says nothing of what the autoscaler leaves out.
+    late = [now - one.at > JOINS_WITHIN for one in coming]
+    for one, lacking, count, nodes, is_late in zip(coming, without, expected, there, late, strict=True):
         counted = lacking & left_out
         left_out -= counted
         given_up = _share(one.node_count, (lacking - counted).total(), one)
-        late = now - one.at > JOINS_WITHIN
-        counts.append(0 if late else max(0, count - nodes - given_up))
-    expecting = frozenset(kind for one in without for kind in one)
-    offers_expecting = any(uid in offered.pods for pods in own for uid in pods)
+        counts.append(0 if is_late else max(0, count - nodes - given_up))
+    waited_for = [at for at, is_late in enumerate(late) if not is_late]
+    expecting = frozenset(kind for at in waited_for for kind in without[at])
+    offers_expecting = any(uid in offered.pods for at in waited_for for uid in own[at])
     return counts, offers_expecting or not expecting.isdisjoint(left_out)
 
 

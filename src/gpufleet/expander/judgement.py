@@ -73,6 +73,7 @@ class Judgement:
         self.waiting = {entry.name.uid: entry.object for entry in entries}
         offered = _offered(facts, options, self._now_us)
         waited_for = [one for one in coming if one.pods & offered.kinds.keys()]
+        self.shown = offered.kinds.keys() | offered.pods
         self._coming_counts, is_unclear = still_coming(waited_for, offered, seen.picture, seen.at)
         self.coming = tuple(waited_for)
         types = [

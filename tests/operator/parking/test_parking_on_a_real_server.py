@@ -5,39 +5,30 @@ Kubeflow does with a Notebook is done by a stand-in, which keeps a StatefulSet a
 The controller of services has its test here too: it needs the same server and controllers.
 """
 
-import asyncio
 import datetime as dt
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from gpufleet.cli.main import main
-from gpufleet.kube.client import Client
-from gpufleet.kube.clock import MachineClock
-from gpufleet.kube.connection import ClusterChoice, connect
 from gpufleet.localkube.cluster import LocalCluster
 from gpufleet.model.model_errors import WorldError
-from gpufleet.operator.parking.hub_sessions import HubServer, SessionSource
-from gpufleet.operator.parking.parking_controller import ParkingController
-from gpufleet.operator.services.services_controller import ServicesController
-from gpufleet.operator.services.unplaced_replicas import CONDITION
+from gpufleet.operator.parking.hub_sessions import HubServer
 from tests import waiting
 from tests.chart import rendering
 from tests.kube.manifests.real_server import Person
 from tests.localkube.cluster import a_cluster
-from tests.operator.parking.measurements import Measurements
+from tests.operator.parking.stage import (
+    PATIENCE_S,
+    POD,
+    Stage,
+)
+from tests.operator.services.small_service import Service
 
-PATIENCE_S = 30.0
-NAMESPACES = "/api/v1/namespaces"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-NUMBERS = itertools.count()
-GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-POD = {"schedulerName": "gpufleet", "containers": [{"name": "main", "image": "example.com/lab", **GPU}]}
 STAMP = "gpufleet.io/parking"
 RULE = {"gpufleet.io/park-after": "10m", "gpufleet.io/park-warning": "1m"}
-STARTED = "2026-01-01T00:00:00Z"
 PARKING = {"operator": {"enabled": True, "parking": {"prometheusUrl": "http://prometheus:9090"}}}
 
 
@@ -68,121 +59,6 @@ def notebooks() -> dict[str, Any]:
         "metadata": {"name": "notebooks.kubeflow.org"},
         "spec": {"group": "kubeflow.org", "scope": "Namespaced", "names": names, "versions": [version]},
     }
-
-
-class LaterClock(MachineClock):
-    """The machine's time, moved forward as a test says."""
-
-    def __init__(self) -> None:
-        self.later = dt.timedelta()
-
-    def now(self) -> dt.datetime:
-        """The moved time."""
-        return super().now() + self.later
-
-
-class Stage:
-    """A namespace of one test, and what is in it."""
-
-    def __init__(
-        self, cluster: LocalCluster, admin: Person, name: str = "", annotations: dict[str, str] | None = None
-    ) -> None:
-        self.cluster, self.admin = cluster, admin
-        self.namespace = name or f"stage-{next(NUMBERS)}"
-        metadata = {"name": self.namespace, "annotations": annotations or {}}
-        assert admin.ask("POST", NAMESPACES, {"metadata": metadata})[0] == 201
-        self.measurements = Measurements()
-        self.hub: SessionSource | None = None
-        self.clock = LaterClock()
-
-    def path(self, plural: str, name: str = "", group: str = "apps/v1") -> str:
-        """The path of objects, or of one."""
-        root = "/api/v1" if not group else f"/apis/{group}"
-        return f"{root}/namespaces/{self.namespace}/{plural}{f'/{name}' if name else ''}"
-
-    def get(self, plural: str, name: str, group: str = "apps/v1") -> dict[str, Any]:
-        """An object as it is; {} if there is none."""
-        status, found = self.admin.ask("GET", self.path(plural, name, group))
-        return found if status == 200 else {}
-
-    def stateful_set(
-        self, name: str, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None
-    ) -> None:
-        """A StatefulSet of one pod with a GPU and a volume."""
-        chosen = {"app": name, **(labels or {})}
-        claim = {
-            "metadata": {"name": "home"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        }
-        spec = {
-            "replicas": 1,
-            "serviceName": name,
-            "selector": {"matchLabels": chosen},
-            "template": {"metadata": {"labels": chosen}, "spec": POD},
-            "volumeClaimTemplates": [claim],
-        }
-        body = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec}
-        status, answer = self.admin.ask("POST", self.path("statefulsets"), body)
-        assert status == 201, answer
-
-    def pod_runs(self, name: str) -> None:
-        """Wait for a pod, and say that it runs as a kubelet would."""
-        waiting.until(lambda: bool(self.get("pods", name, "")), PATIENCE_S, f"there is no pod {name}")
-        status = {
-            "phase": "Running",
-            "startTime": STARTED,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        }
-        assert self.admin.merge(f"{self.path('pods', name, '')}/status", {"status": status})[0] == 200
-        owner = name.rpartition("-")[0]
-
-        def is_counted() -> bool:
-            found = self.get("statefulsets", owner)
-            return not found or found["status"].get("readyReplicas", 0) > 0
-
-        # The controller counts the pod a moment later, and work without a running pod is not looked at.
-        waiting.until(is_counted, PATIENCE_S, f"no pod of {owner} is counted as ready")
-
-    def pod_is_gone(self, name: str) -> None:
-        """Wait until there is no such pod."""
-        waiting.until(lambda: not self.get("pods", name, ""), PATIENCE_S, f"pod {name} stays")
-
-    def turn(self, later: dt.timedelta = dt.timedelta(), *, dies_after: int | None = None) -> int:
-        """One round of the operator; how much it wrote."""
-        self.clock.later += later
-
-        async def story(client: Client) -> int:
-            left = itertools.count()
-            parking = ParkingController(
-                client,
-                self.measurements,
-                lambda: dies_after is None or next(left) < dies_after,
-                self.hub,
-            )
-            return await parking.turn()
-
-        return play(self.cluster, story, self.clock)
-
-    def reasons(self) -> list[str]:
-        """The reasons of all Events about parking here, in order of time."""
-        found = self.admin.ask("GET", self.path("events", group="events.k8s.io/v1"))[1]["items"]
-        ours = [one for one in found if one["reportingController"] == "gpufleet.io/operator"]
-        return [one["reason"] for one in sorted(ours, key=lambda one: str(one["eventTime"]))]
-
-    def command(self, *words: str) -> int:
-        """Type a command of gpufleet as the administrator."""
-        return main([*words, "--kubeconfig", str(self.cluster.kubeconfig)])
-
-
-def play(cluster: LocalCluster, story: Callable[[Client], Awaitable[int]], clock: LaterClock) -> int:
-    """Run a story with a connection to the cluster."""
-
-    async def run() -> int:
-        async with connect(ClusterChoice(cluster.kubeconfig), connections=8) as connection:
-            connection.client.clock = clock
-            return await story(connection.client)
-
-    return asyncio.run(run())
 
 
 def test_idle_work_is_warned_then_parked_with_its_volume_kept_and_woken_with_one_command(
@@ -488,78 +364,6 @@ def test_with_the_rights_of_the_chart_it_parks_and_changes_nothing_else(
             assert operator.merge(path, refused)[0] == 403, refused
         allowed = {"metadata": {"annotations": {STAMP: "{}"}}, "spec": {"replicas": 0}}
         assert operator.merge(path, allowed)[0] == 200
-
-
-class Service:
-    """A Deployment whose pods have two GPUs each, on nodes of four. No kubelet runs: a test says what is."""
-
-    def __init__(self, stage: Stage, replicas: int) -> None:
-        self.stage = stage
-        container = {
-            "name": "c",
-            "image": "example.com/none",
-            "resources": {"limits": {"nvidia.com/gpu": "2"}},
-        }
-        spec = {"schedulerName": "gpufleet", "containers": [container], "terminationGracePeriodSeconds": 0}
-        labels = {"app": "web"}
-        template = {"metadata": {"labels": labels}, "spec": spec}
-        body = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-        written = {"metadata": {"name": "web"}, "spec": body}
-        assert stage.admin.ask("POST", stage.path("deployments"), written)[0] == 201
-        self.has(replicas)
-
-    def pods(self) -> list[dict[str, Any]]:
-        """Those that are there, by name."""
-        found: list[dict[str, Any]] = self.stage.admin.ask("GET", self.stage.path("pods", group=""))[1][
-            "items"
-        ]
-        return sorted(found, key=lambda one: str(one["metadata"]["name"]))
-
-    def has(self, replicas: int) -> None:
-        """Wait until so many are there, and the status says so."""
-        waiting.until(lambda: len(self.pods()) == replicas, PATIENCE_S, f"there are not {replicas} pods")
-        waiting.until(lambda: self.counted() == replicas, PATIENCE_S, "the status is old")
-
-    def counted(self) -> int:
-        """How many the status counts."""
-        found: int = self.stage.get("deployments", "web")["status"].get("replicas", 0)
-        return found
-
-    def scaled(self, replicas: int) -> None:
-        """Ask for so many."""
-        asked = {"spec": {"replicas": replicas}}
-        assert self.stage.admin.merge(self.stage.path("deployments", "web"), asked)[0] == 200
-        self.has(replicas)
-
-    def runs(self, name: str, node: str) -> None:
-        """A pod is bound, and ready."""
-        target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-        assert self.stage.admin.ask("POST", f"{self.stage.path('pods', name, '')}/binding", target)[0] == 201
-        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        assert (
-            self.stage.admin.merge(f"{self.stage.path('pods', name, '')}/status", {"status": ready})[0] == 200
-        )
-
-    def waits(self, name: str, reason: str) -> None:
-        """The scheduler has said why a pod has no place."""
-        said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": "the queue is full"}
-        self.says(name, {"conditions": [said]})
-
-    def says(self, name: str, status: dict[str, Any]) -> None:
-        """A pod's status is this."""
-        path = f"{self.stage.path('pods', name, '')}/status"
-        assert self.stage.admin.merge(path, {"status": status})[0] == 200
-
-    def turn(self) -> int:
-        """One round, a minute later."""
-        self.stage.clock.later += dt.timedelta(minutes=1)
-        stage = self.stage
-        return play(stage.cluster, lambda it: ServicesController(it, lambda: True).turn(), stage.clock)
-
-    def condition(self) -> dict[str, Any]:
-        """What the Deployment says of its replicas."""
-        found = self.stage.get("deployments", "web")["status"]["conditions"]
-        return next((one for one in found if one["type"] == CONDITION), {})
 
 
 def test_kubernetes_ends_the_replica_that_frees_most_and_says_why_others_have_no_place(

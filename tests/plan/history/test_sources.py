@@ -110,7 +110,7 @@ def test_a_ledger_tells_what_ran_on_which_model(tmp_path: Path) -> None:
     assert (task.queue, task.shape.gpu.count, task.shape.gpu.models) == ("research", 2, ("A100-80GB",))
 
 
-class Told(Story):
+class KubeStateMetrics(Story):
     """Series of kube-state-metrics for two pods, with a point each minute."""
 
     def openmetrics(self) -> str:
@@ -149,7 +149,7 @@ def _in_order(lines: list[str]) -> list[str]:
 
 
 def test_a_prometheus_tells_of_pods_with_whole_gpus(tmp_path: Path) -> None:
-    with prometheus(tmp_path, Told()) as url:
+    with prometheus(tmp_path, KubeStateMetrics()) as url:
         work = work_of_prometheus(Prometheus(read_access(url)), Window(3600, 14400, 300))
     tasks = {task.name: task for task in demand_of(work).tasks}
     train, serve = tasks["lab/train"], tasks["lab/serve"]

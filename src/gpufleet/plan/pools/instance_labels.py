@@ -21,6 +21,7 @@ PROVIDERS = ("karpenter.k8s.aws/", "karpenter.azure.com/")
 """The domains of the labels of Karpenter's providers."""
 
 MILLI = 1_000
+"""Thousandths of a CPU: labels count whole ones."""
 
 
 def labels_of_type(one: InstanceType) -> dict[str, str]:

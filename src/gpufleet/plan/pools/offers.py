@@ -16,7 +16,7 @@ from gpufleet.kube.objects.node_overlays import NodeOverlay
 from gpufleet.model.label_values import LabelValues
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.node_pool import Amounts, NodePool
-from gpufleet.model.phrases import listed
+from gpufleet.model.phrases import counted, listed
 from gpufleet.plan.instance_types import Catalogue, InstanceType
 from gpufleet.plan.pools.instance_labels import PROVIDERS, labels_of_type
 from gpufleet.plan.pools.overlays import Overlay, overlaid, read_overlays
@@ -52,7 +52,9 @@ def offers_of(catalogue: Catalogue, found: PoolObjects, without: Collection[str]
     for one in sorted(bought, key=lambda one: one.metadata.name):
         name, pool = one.metadata.name, read_node_pool(one)
         if one.spec.replicas is not None:
-            all_notes.append(f"NodePool {name} has {one.spec.replicas} nodes, whatever waits: left out")
+            all_notes.append(
+                f"NodePool {name} has {counted(one.spec.replicas, 'node')}, whatever waits: left out"
+            )
             continue
         if pool.has_gpus:
             offered = list(_of_pool(catalogue.types, pool, one, overlays))
