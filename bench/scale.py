@@ -19,7 +19,7 @@ from gpufleet.plan.instance_types import shipped
 from gpufleet.plan.purchase_search import cheapest_bins, cost_of
 from gpufleet.whatif.request import Request
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
-from tests.expander.autoscaler_stand_in import Choose, StandIn, alone, story, with_the_expander
+from tests.expander.autoscaler_stand_in import NEVER, Choose, StandIn, alone, story, with_the_expander
 from tests.expander.offers import answered, option
 from tests.plan.small_problems import optimum, problem
 
@@ -38,6 +38,11 @@ ANSWER_S_MAX = 5.0
 
 STORIES, STORY_S = 1_000, 4 * 3600
 """Seeds of gangs that begin without nodes, and how long each story goes on at most."""
+
+FAULT_STORIES = int(os.environ.get("SEEDS", "150"))
+"""Each is two hours of moments, most of a second of processor time; a thousand take a quarter of an hour:
+`SEEDS=1000 PARTS=faults make bench-scale`.
+"""
 
 GANGS_TOGETHER = 3
 """Gangs that wait for the same groups, in as many stories; in half of these the expander restarts."""
@@ -124,10 +129,32 @@ def _from_zero() -> list[Figure]:
     ]
 
 
-def _runs(seed: int, choose: Choose, gangs: int) -> StandIn:
-    run = story(seed, choose, gangs)
+def _runs(seed: int, choose: Choose, gangs: int, *, faults: bool = False) -> StandIn:
+    run = story(seed, choose, gangs, faults=faults)
     run.run(STORY_S)
     return run
+
+
+def _with_faults() -> list[Figure]:
+    """One gang from zero nodes, with exhausted zones, nodes taken back, and restarts of the autoscaler and of
+    the expander; beside it work that quota or missing members keep from starting.
+    """
+    runs = [_runs(seed, with_the_expander(Random(seed)), 1, faults=True) for seed in range(FAULT_STORIES)]
+    words = f"of {FAULT_STORIES:,} stories with faults"
+    too_many = sum(run.bought - run.failed - run.taken_back > _gang_members(run) for run in runs)
+    return [
+        figure(f"gangs with a node too many, {words}", too_many, "", "lower", 0),
+        figure(
+            f"moments with a part of a gang, {words}", sum(one.broken_gangs for one in runs), "", "lower", 0
+        ),
+        figure(f"nodes taken back, {words}", sum(one.taken_back for one in runs), "", "higher"),
+        figure(f"launches that failed, {words}", sum(one.failed for one in runs), "", "higher"),
+    ]
+
+
+def _gang_members(run: StandIn) -> int:
+    """The members of the gang that may start, whether they run or wait."""
+    return len(run.running) + sum(one.gang not in NEVER for one in run.waiting.values())
 
 
 def _with_a_node_too_many(runs: Sequence[StandIn]) -> int:
@@ -164,6 +191,7 @@ PARTS: dict[str, Callable[[], list[Figure]]] = {
     "answer": lambda: [_answer()],
     "bought": bought_nodes.figures,
     "stories": _from_zero,
+    "faults": _with_faults,
     "optimum": _all_beyond,
 }
 
