@@ -26,6 +26,7 @@ from gpufleet.localkube.node_agent import SHARING, SYSTEM, await_resource, start
 from gpufleet.localkube.processes import plan
 from gpufleet.mig.wanted import LAYOUTS_ANNOTATION, STATES_ANNOTATION
 from tests.agent.dra.claims import CLASSES
+from tests.agent.dra.old_registration import registered_as
 from tests.localkube.cluster import KUBERNETES, a_cluster
 from tests.localkube.real_node import (
     PODS,
@@ -201,20 +202,49 @@ def test_a_pod_sees_the_card_of_its_claim_and_the_claims_end_takes_it_back(real:
     delete_claim(real, "one")
 
 
-def test_two_containers_share_a_claim_of_two_cards(real: LocalCluster) -> None:
+def test_two_containers_and_one_that_comes_first_share_a_claim_of_two_cards(real: LocalCluster) -> None:
     make_claim(real, "pair", 2)
-    start(real, pod_with_claim("twins", "pair", SEE + SLEEP, containers=2))
-    assert [seen(real, "twins", f"main-{number}") for number in range(2)] == [["nvidia2", "nvidia3"]] * 2
+    pod = pod_with_claim("twins", "pair", SEE + SLEEP, containers=2)
+    (first, _) = pod["spec"]["containers"]
+    pod["spec"]["initContainers"] = [{**first, "name": "before", "command": ["sh", "-c", SEE]}]
+    start(real, pod)
+    for container in ("before", "main-0", "main-1"):
+        assert seen(real, "twins", container) == ["nvidia2", "nvidia3"]
     delete_pod(real, "twins")
     delete_claim(real, "pair")
+
+
+def test_a_kubelet_that_speaks_v1beta1_prepares_claims_and_takes_them_back(real: LocalCluster) -> None:
+    with registered_as(real, "v1beta1.DRAPlugin"):
+        make_claim(real, "old")
+        start(real, pod_with_claim("older", "old", SEE + SLEEP))
+        assert len(seen(real, "older")) == 1
+        delete_pod(real, "older")
+        awaited("the claim to be taken back", lambda: prepared(real) == [], lambda: agent_log(real))
+        # By the kubelet's own count of its calls.
+        with real.api() as api:
+            _, page = api.request("GET", f"/api/v1/nodes/{NODE_NAME}/proxy/metrics")
+        service = "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
+        for call in ("NodePrepareResources", "NodeUnprepareResources"):
+            assert f'grpc_status_code="OK",method_name="{service}{call}"' in page.decode()
+    delete_claim(real, "old")
 
 
 def test_two_pods_share_a_claim_across_restarts_of_agent_and_kubelet(real: LocalCluster) -> None:
     uid = make_claim(real, "shared")
     start(real, pod_with_claim("first", "shared", SEE + SLEEP))
     card = seen(real, "first")
+    (record,) = (agent_folder(real.folder) / "claims").glob(f"{uid}*.json")
+    whole = record.read_text(encoding="utf-8")
+    # What the agent knows of the claim is lost: the kubelet does not have it prepared a second time.
+    record.write_text("{}", encoding="utf-8")
     with registered_anew(real):
         real.node.restart(AGENT)
+    awaited(
+        "the claim to be found again",
+        lambda: record.exists() and record.read_text(encoding="utf-8") == whole,
+        lambda: agent_log(real),
+    )
     start(real, pod_with_claim("second", "shared", SEE + SLEEP))
     assert seen(real, "second") == card
     with registered_anew(real):
@@ -313,6 +343,8 @@ def test_a_card_is_cut_for_claims_and_is_whole_again(real: LocalCluster) -> None
     make_mig_claim(real, "small", "2g.20gb")
     start(real, pod_with_claim("slice", "small", INSTANCE + SLEEP))
     # Card 2 with its first GPU instance: 3 + 2 * 135 + 9, by the kernel's list of capabilities.
+    made = "made for claim default/small: gpu-2-mig-2g20gb-14-"
+    awaited("the word of its making", lambda: made in events_of(real, "slice"), lambda: agent_log(real))
     instance = ["nvidia2", "nvidia-cap282", "nvidia-cap283"]
     assert seen(real, "slice") == instance
     with registered_anew(real):
