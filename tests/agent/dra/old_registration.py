@@ -1,4 +1,4 @@
-"""A second registration of a driver, which says that it speaks an older version of the kubelet's API for claims.
+"""A second registration of a driver, which says that it speaks an older version of the kubelet's API.
 
     with registered_as(cluster, "v1beta1.DRAPlugin"):
         ...

@@ -214,22 +214,6 @@ def test_two_containers_and_one_that_comes_first_share_a_claim_of_two_cards(real
     delete_claim(real, "pair")
 
 
-def test_a_kubelet_that_speaks_v1beta1_prepares_claims_and_takes_them_back(real: LocalCluster) -> None:
-    with registered_as(real, "v1beta1.DRAPlugin"):
-        make_claim(real, "old")
-        start(real, pod_with_claim("older", "old", SEE + SLEEP))
-        assert len(seen(real, "older")) == 1
-        delete_pod(real, "older")
-        awaited("the claim to be taken back", lambda: prepared(real) == [], lambda: agent_log(real))
-        # By the kubelet's own count of its calls.
-        with real.api() as api:
-            _, page = api.request("GET", f"/api/v1/nodes/{NODE_NAME}/proxy/metrics")
-        service = "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
-        for call in ("NodePrepareResources", "NodeUnprepareResources"):
-            assert f'grpc_status_code="OK",method_name="{service}{call}"' in page.decode()
-    delete_claim(real, "old")
-
-
 def test_two_pods_share_a_claim_across_restarts_of_agent_and_kubelet(real: LocalCluster) -> None:
     uid = make_claim(real, "shared")
     start(real, pod_with_claim("first", "shared", SEE + SLEEP))
@@ -399,3 +383,20 @@ def layout_states(cluster: LocalCluster) -> dict[str, str]:
         node = api.call("GET", f"/api/v1/nodes/{NODE_NAME}")
     found = json.loads(node["metadata"]["annotations"].get(STATES_ANNOTATION, "{}"))
     return {card: ": ".join(filter(None, (one["state"], one.get("problem")))) for card, one in found.items()}
+
+
+def test_a_kubelet_that_speaks_v1beta1_prepares_claims_and_takes_them_back(real: LocalCluster) -> None:
+    """The last test: what comes while the kubelet ends the registration is tried again after a minute."""
+    with registered_as(real, "v1beta1.DRAPlugin"):
+        make_claim(real, "old")
+        start(real, pod_with_claim("older", "old", SEE + SLEEP))
+        assert len(seen(real, "older")) == 1
+        delete_pod(real, "older")
+        awaited("the claim to be taken back", lambda: prepared(real) == [], lambda: agent_log(real))
+        # By the kubelet's own count of its calls.
+        with real.api() as api:
+            _, page = api.request("GET", f"/api/v1/nodes/{NODE_NAME}/proxy/metrics")
+        service = "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
+        for call in ("NodePrepareResources", "NodeUnprepareResources"):
+            assert f'grpc_status_code="OK",method_name="{service}{call}"' in page.decode()
+    delete_claim(real, "old")
