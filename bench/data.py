@@ -13,7 +13,7 @@ from statistics import fmean
 
 import msgspec
 
-from bench import data_staging
+from bench import data_report, data_staging
 from bench.figures import Figure, figure, publish
 from gpufleet.engine.event import NodeSet, PodAdded
 from gpufleet.engine.instruction import Bind
@@ -161,6 +161,7 @@ def figures() -> Iterator[Figure]:
     yield figure("GPU time in loading saved", fmean(saved), "%", "higher", SAVED_PCT)
     yield figure("pods where their data is, at equal score", at_equal_score(), "%", "higher", THERE_PCT)
     yield from data_staging.figures()
+    yield from data_report.figures()
 
 
 if __name__ == "__main__":

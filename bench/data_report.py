@@ -3,8 +3,8 @@
 A cache with ``MODELS`` repositories of a hub and ``DATASETS`` marked folders is read as the agent reads it
 once a minute, in a process of its own: processor time, and memory beyond that of an agent without folders.
 Then ``COPIES`` models of different sizes are copied, from a folder and from a web server of this machine in
-turn, at most at ``COPY_BYTES_PER_S`` and at less while the machine is busy. Before each copy it is estimated
-by the rate of those before it, as ``gpufleet explain`` does.
+turn, at most at ``COPY_BYTES_PER_S``: slow enough that the limit and not a busy processor decides, as a
+network would. Before each copy it is estimated by the rate of those before it, as ``gpufleet explain`` does.
 """
 
 import functools
@@ -34,8 +34,8 @@ MODELS, DATASETS, FILES = 60, 100, 40
 
 READINGS, EVERY_S = 20, 60.0
 COPIES, MIB = 24, 1 << 20
-COPY_BYTES_PER_S = 100 * MIB
-SIZES_MIB = (32, 64, 96, 128)
+COPY_BYTES_PER_S = 20 * MIB
+SIZES_MIB = (8, 16, 24, 32)
 CORE_PCT, MEMORY_MIB, ERROR_PCT = 1.0, 20.0, 25.0
 """Limits: a core, memory, and the ninth decile of the estimates' errors."""
 

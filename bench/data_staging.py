@@ -42,7 +42,7 @@ GANG_EVERY_S, LOOK_EVERY_S = 900.0, 5.0
 GANG_RUNS_S = 1200
 SMALL_EVERY_S = 90.0
 SMALL_RUN_S = (600, 1200, 1800)
-SEEDS = (7,)
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 """One run is a minute of a quiet processor, and is played twice."""
 COMPLETE_PCT, SAVED_PCT = 80.0, 50.0
 """Limits: reserved gangs that start with their data complete, GPU time in loading saved."""
@@ -60,6 +60,8 @@ class Outcome(msgspec.Struct):
     complete: int = 0
     started: int = 0
     loading_gpu_s: float = 0.0
+    by_size_gb: dict[int, list[bool]] = {}
+    """Of reserved gangs, by the size of what they read: whether all of it was there."""
 
 
 class NodeDisk:
@@ -126,6 +128,7 @@ class Fleet:
         self.begun: dict[str, int] = {}
         self._seen: set[str] = set()
         self._gangs: dict[str, int] = {}
+        self._sizes_gb: dict[str, int] = {}
 
     async def play(self) -> Outcome:
         """Everything, until all gangs have started or a day is over."""
@@ -207,6 +210,7 @@ class Fleet:
             await self.clock.sleep(GANG_EVERY_S)
             members, model = self.random.choice((2, 3)), self.random.randrange(MODELS)
             self._gangs[f"gang-{number}"] = members
+            self._sizes_gb[f"gang-{number}"] = size_of(f"bench-{model}") // GB
             for member in range(members):
                 words = {
                     "gpufleet.io/gang": f"gang-{number}",
@@ -254,6 +258,8 @@ class Fleet:
             self.outcome.started += 1
             self.outcome.reserved += gang in self.reserved
             self.outcome.complete += gang in self.reserved and most == 0
+            if gang in self.reserved:
+                self.outcome.by_size_gb.setdefault(self._sizes_gb[gang], []).append(most == 0)
 
     def _say(self, name: str, phase: str) -> None:
         body = msgspec.json.encode({"status": {"phase": phase}})
@@ -279,6 +285,10 @@ def figures() -> Iterator[Figure]:
     reserved, complete = sum(one.reserved for one in staged), sum(one.complete for one in staged)
     title = f"reserved gangs that start with their data complete ({complete} of {reserved})"
     yield figure(title, 100 * complete / reserved, "%", "higher", COMPLETE_PCT)
+    for size_gb in SIZES_GB:
+        found_whole = [whole for one in staged for whole in one.by_size_gb.get(size_gb, ())]
+        title = f"the same of {size_gb} GB ({sum(found_whole)} of {len(found_whole)})"
+        yield figure(title, 100 * sum(found_whole) / max(1, len(found_whole)), "%", "higher")
     found = sum(one.complete for one in unstaged) / sum(one.reserved for one in unstaged)
     yield figure("the same without staging", 100 * found, "%", "higher")
     saved = 1 - sum(one.loading_gpu_s for one in staged) / sum(one.loading_gpu_s for one in unstaged)

@@ -2,8 +2,7 @@
 
 A pod that has to end keeps its GPUs for a while. In this time the agent copies a dataset from a folder and a
 model from a registry, and the node's containerd pulls an image of the registry; all of it is reported before
-the pod that waits for the GPUs has a node. The registry is the program docker-registry where it is installed,
-else a stand-in.
+the pod that waits for the GPUs has a node. The registry is the program docker-registry.
 """
 
 import io
@@ -24,7 +23,7 @@ from gpufleet.localkube.node.images import shell_layer
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.resource_names import NVIDIA_GPU
-from tests.agent.data.sources.registries import RealRegistry, StandIn, a_registry, image_of
+from tests.agent.data.sources.registries import PROGRAM, RealRegistry, image_of, real_registry
 from tests.agent.data.test_copying import marked
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod
@@ -43,7 +42,7 @@ class Real(NamedTuple):
     cluster: LocalCluster
     cache: Path
     word: Path
-    registry: RealRegistry | StandIn
+    registry: RealRegistry
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     for one in (store, cache, word):
         one.mkdir()
     marked(store)
-    with a_registry(folder) as registry, a_scheduled_real_node(folder / "c", "agent") as running:
+    with real_registry(folder) as registry, a_scheduled_real_node(folder / "c", "agent") as running:
         registry.push("models/org/name", "v1", {"weights": b"w" * 100_000})
         layers = (shell_layer(Path(shutil.which("busybox") or "/bin/busybox")), large_layer())
         manifest, config = image_of(layers, ("/bin/sh",))
@@ -94,6 +93,7 @@ def complete(cluster: LocalCluster) -> set[str]:
     return {f"{one['kind']}/{one['name']}" for one in entries if one["complete"]}
 
 
+@pytest.mark.skipif(PROGRAM is None, reason="docker-registry is not installed (Debian: docker-registry)")
 def test_data_and_image_are_there_before_the_pod_has_its_node(real: Real) -> None:
     cluster = real.cluster
     image = f"{real.registry.host}/team/large:1"

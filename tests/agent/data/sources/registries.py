@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.agent.data.sources.http_store import Answer, HttpStore, serving
+from tests.agent.data.sources.http_store import HttpStore
 
 PROGRAM = shutil.which("docker-registry")
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -111,49 +111,6 @@ class RealRegistry:
         connection.close()
         assert answer.status in (201, 202), said
         return answer.status, answer.headers.get("Location", "")
-
-
-class StandIn:
-    """Answers pulls from memory."""
-
-    def __init__(self, server: HttpStore) -> None:
-        self.server = server
-        self.address = server.address
-        self.host = server.address.removeprefix("http://")
-        server.dynamic["/v2/"] = self._answer
-
-    def push(self, repository: str, tag: str, files: Mapping[str, bytes]) -> bytes:
-        """An artifact. Returns its manifest."""
-        body = manifest_of(files)
-        self.push_all(repository, tag, body, (EMPTY, *files.values()))
-        return body
-
-    def push_all(self, repository: str, tag: str, manifest: bytes, blobs: Sequence[bytes]) -> None:
-        """A manifest and what it names."""
-        for name in (tag, digest_of(manifest)):
-            self.server.files[f"/v2/{repository}/manifests/{name}"] = manifest
-        for one in blobs:
-            self.server.files[f"/v2/{repository}/blobs/{digest_of(one)}"] = one
-
-    def _answer(self, target: str, _: Mapping[str, str]) -> Answer:
-        if target == "/v2/":
-            return 200, {}, b"{}"
-        body = self.server.files.get(target.partition("?")[0])
-        if body is None:
-            return 404, {}, b""
-        kind = MANIFEST if "/manifests/" in target else RAW
-        return 200, {"Content-Type": kind, "Docker-Content-Digest": digest_of(body)}, body
-
-
-@contextmanager
-def a_registry(folder: Path) -> Iterator[RealRegistry | StandIn]:
-    """The program where it is installed, else the stand-in."""
-    if PROGRAM is None:
-        with serving() as server:
-            yield StandIn(server)
-        return
-    with real_registry(folder) as registry:
-        yield registry
 
 
 @contextmanager
