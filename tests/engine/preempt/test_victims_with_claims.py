@@ -5,7 +5,12 @@ Kubernetes' own scheduler ends no pod for devices (KEP-5690), so the victims tha
 from priorities and quota by hand.
 """
 
+import random
+from itertools import combinations
+from typing import NamedTuple
+
 import msgspec
+import pytest
 
 from gpufleet.engine import event
 from gpufleet.engine.event import QueueSet
@@ -13,6 +18,7 @@ from gpufleet.model.identifiers import NodeName, PodUid, QueueName, QuotaResourc
 from gpufleet.model.pod import Pod
 from gpufleet.model.queue import PreemptionPolicy, Queue, Quota, VictimScope
 from gpufleet.model.relations import Relations
+from tests.engine.effort import seeds
 from tests.engine.fleet_builder import Story, evicted, gang, node, nominated, placed, pod, refused, shape
 from tests.engine.no_trace import no_trace
 from tests.engine.preempt.test_restart import facts
@@ -182,3 +188,66 @@ def test_work_that_waits_reserves_devices_that_running_work_will_give_back() -> 
     assert placed(told.arrive(using("narrow", "z", queue="q"))) == [], "the second device is reserved"
     told.depart("now")
     assert given(told.happen(claim("x"))) == {"wide": ["a/d0", "a/d1"]}
+
+
+class Holder(NamedTuple):
+    """A pod that runs with devices of a node by a claim, which others may share."""
+
+    uid: str
+    claim: str
+    node: str
+    devices: tuple[str, ...]
+    priority: int
+
+
+def some_holders(rng: random.Random, nodes: dict[str, tuple[str, ...]]) -> list[Holder]:
+    """Claims with some of the devices, each with one or two pods."""
+    found: list[Holder] = []
+    for name, there in nodes.items():
+        left = list(there)
+        while left and rng.random() < 0.9:
+            taken = tuple(left.pop() for _ in range(min(len(left), rng.randint(1, 2))))
+            claimed = f"c{len(found)}"
+            for _ in range(rng.choice((1, 1, 2))):
+                found.append(Holder(f"p{len(found)}", claimed, name, taken, rng.randint(0, 4)))
+    return found
+
+
+def enough_without(
+    nodes: dict[str, tuple[str, ...]], holders: list[Holder], gone: set[str], wanted: int
+) -> bool:
+    """Whether some node has so many free devices once these pods have ended."""
+    held = {(one.node, device) for one in holders if one.uid not in gone for device in one.devices}
+    return any(sum((name, one) not in held for one in there) >= wanted for name, there in nodes.items())
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_what_ends_for_devices_is_enough_none_of_it_in_vain_and_of_the_lowest_priority(seed: int) -> None:
+    """Against every set of pods, tried one by one."""
+    rng = random.Random(seed)
+    nodes = {f"n{number}": tuple(f"d{one}" for one in range(rng.randint(1, 3))) for number in range(3)}
+    told, holders, wanted, priority = fleet(**nodes), some_holders(rng, nodes), rng.randint(1, 3), 3
+    for one in holders:
+        users = tuple(PodUid(other.uid) for other in holders if other.claim == one.claim)
+        ask = asked(one.claim, count=len(one.devices))
+        told.happen(event.ResourceClaimSet(ask, allocated(one.node, *one.devices), users))
+        told.run_on(using(one.uid, one.claim, priority=one.priority), one.node)
+    told.happen(claim("y", count=wanted))
+    said = told.arrive(using("high", "y", priority=priority))
+    ends = set(evicted(said))
+    by_uid = {one.uid: one for one in holders}
+    may_end = [one.uid for one in holders if one.priority < priority]
+    sets = [set(some) for size in range(len(may_end) + 1) for some in combinations(may_end, size)]
+    able = [some for some in sets if enough_without(nodes, holders, some, wanted)]
+    if not able:
+        assert (ends, refused(said)) == (set(), ["high"])
+        return
+    assert ends in able
+    assert not any(some < ends for some in able), "none of them ends in vain"
+    least = min(max((by_uid[uid].priority for uid in some), default=-1) for some in able)
+    assert max((by_uid[uid].priority for uid in ends), default=-1) == least
+    told.depart(*sorted(ends))
+    for name in dict.fromkeys(one.claim for one in holders if one.uid in ends):
+        if all(one.uid in ends for one in holders if one.claim == name):
+            told.happen(event.ResourceClaimRemoved(f"team/{name}"))
+    assert "high" in told.binds
