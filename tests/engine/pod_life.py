@@ -12,6 +12,7 @@ from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.instruction import AnyInstruction, Bind, Nominated, NominationWithdrawn
 from gpufleet.engine.scheduler import Engine
 from gpufleet.model.identifiers import PodUid
+from gpufleet.model.pod import Pod
 from tests.engine.evictions_check import is_stand_in
 
 ABSENT, WAITING, BACKOFF, ASSUMED, BOUND, NOMINATED = PodState
@@ -78,12 +79,31 @@ class PodLives:
         before |= {uid: self.state_by_uid[uid] for uid in self.state_by_uid if uid not in now}
         for uid in before | now:
             check(uid, before.get(uid, ABSENT), now.get(uid, ABSENT), causes)
+        check_that_only_room_decides(self.engine)
         self.state_by_uid, self._reserved = now, reserved
 
     def _reserved_now(self) -> frozenset[PodUid]:
         """Pods with a place that is only reserved: the engine says nothing of it pod by pod."""
         departures, pods = self.engine.state.departures, self.engine.state.pods
         return frozenset(pods.pod_at(row).uid for row, one in departures.by_row.items() if one.reserved)
+
+
+def check_that_only_room_decides(engine: Engine) -> None:
+    """What the next step takes for granted if only room decides: each pod has a place, or takes no turn."""
+    state = engine.state
+    if not state.only_room_decides:
+        return
+    assert not engine.queue_report()
+    assert not engine.reservations()
+    assert not engine.kept_places()
+    assert not any(state.shapes.asks_anything(state.shapes.row_by_shape[pod.shape]) for pod in _known(engine))
+    for row, pod in enumerate(state.pods.pods):
+        if pod is not None and pod.gang is None and not pod.leaving:
+            assert state.pods.state(row) in {ASSUMED, BOUND}, pod.uid
+
+
+def _known(engine: Engine) -> list[Pod]:
+    return [pod for pod in engine.state.pods.pods if pod is not None]
 
 
 def causes_of(

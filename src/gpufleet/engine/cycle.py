@@ -70,23 +70,37 @@ class Cycle:
         self.pods = PodLines(self.carrying_out, other_ways, self.verdicts)
         self.gangs = GangLines(self.carrying_out, other_ways, self.verdicts)
 
-    def run(
-        self, at_us: int, work: WorkSlice, instructions: list[AnyInstruction]
-    ) -> Iterator[list[AnyInstruction]]:
-        """Decide everything that can be decided now.
+    def begin(self, at_us: int, instructions: list[AnyInstruction]) -> bool:
+        """Prepare the decisions of a step, and make the first; True if there can be no other.
 
-        What was told before comes first. What a slice of work says is given out where it ends; the rest is
-        left with ``carrying_out``.
+        ``instructions`` were told before and come first. Most steps of a fleet without queues are this: a pod
+        came, and is placed at once.
         """
         state, carrying_out = self.state, self.carrying_out
         carrying_out.begin(at_us, instructions)
-        self._prepare(at_us)
+        if state.policy.defers:
+            state.enqueue_newcomer()
+            return True
+        if state.only_room_decides:
+            state.begin_step(at_us)
+            state.pods.left_nodes.clear()
+            # For all pods that come and go in this step: nothing waits that would be told of each.
+            state.changes.note(Change.ROOM_OFFERED)
+        else:
+            self._prepare(at_us)
         if state.newcomer is None:
             state.refused_newcomer = None
         else:
             for row in state.place_newcomer():
                 carrying_out.bind(row)
-        # Most steps of a fleet without queues are this: one pod came, and was placed at once.
+        return state.only_room_decides
+
+    def run(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
+        """Decide everything else that can be decided now.
+
+        What a slice of work says is given out where it ends; the rest is left with ``carrying_out``.
+        """
+        state, carrying_out = self.state, self.carrying_out
         if state.waiting.has_turns:
             yield from self._serve_queues(at_us, work)
         # Places that were reserved before and are not again: work that was refused may have them.
@@ -108,6 +122,42 @@ class Cycle:
         if state.waiting.unreported or state.short_gangs or state.unknown_gangs:
             yield from self._tell_waiting_work(at_us, work)
         state.count_evictions()
+
+    def only_room_decides(self) -> bool:
+        """True if nothing waits, is kept, watched or due, so that a pod that comes depends on room alone, and
+        a pod that goes concerns no other.
+
+        That holds until another kind of event comes, or a pod that finds no room or asks for more than room.
+        """
+        state, reservations, nominations = self.state, self.reservations, self.nominations
+        waiting, replacements = state.waiting, self.moving.replacements
+        # The commonest of these come first: one is enough.
+        return not (
+            state.queues.is_active
+            or waiting.lines
+            or state.neighbours.are_pending
+            or state.gate.is_choosy
+            or state.budgets.accounts
+            or waiting.has_turns
+            or waiting.unreported
+            or state.short_gangs
+            or state.unknown_gangs
+            or state.queues.tree.is_stale
+            or state.learned.queues
+            or state.past_use.is_due()
+            or state.pauses.are_pending
+            or state.departures.are_pending
+            or state.eviction_immunity.is_watching
+            or nominations.are_pending
+            or replacements.are_pending
+            or reservations.are_pending
+            or self.moving.may_have_moves
+            or self.reservation_report.may_have_news
+            or self.search_retries.are_due
+            or self.overtime.is_watching
+            or self.overtime.due_us_by_uid
+            or self.violations.watches
+        )
 
     def _prepare(self, at_us: int) -> None:
         """What comes before the turns: they count on queues, kept places and woken lines as they are now.

@@ -4,7 +4,7 @@ An event that is bad raises an ``InputError`` before it changed anything; the en
 with the next. Events that say what is known already change nothing, because watches deliver twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -12,19 +12,21 @@ from gpufleet.engine import event
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.defragment.automatic import Automatic
 from gpufleet.engine.engine_errors import EventError
-from gpufleet.engine.instruction import AnyInstruction
+from gpufleet.engine.instruction import AnyInstruction, Rejected
 from gpufleet.engine.lifecycle.changes import Change
 from gpufleet.engine.lifecycle.claim_events import claim_handlers
 from gpufleet.engine.lifecycle.distrusted_nodes import DistrustedNodes
-from gpufleet.engine.lifecycle.engine_state import EngineState
+from gpufleet.engine.lifecycle.engine_state import NO_ARRIVAL, EngineState
 from gpufleet.engine.lifecycle.nominations import Nominations
+from gpufleet.engine.lifecycle.rule_events import rule_handlers
 from gpufleet.engine.lifecycle.violations import Violations
 from gpufleet.engine.lifecycle.volume_refusals import VolumeRefusals
 from gpufleet.engine.preempt.overtime import Overtime
-from gpufleet.engine.queueing.resources import PRICE_MILLI_MAX
 from gpufleet.engine.reserve.reservations import Reservations, earliest
-from gpufleet.engine.state.bounds import ENTRY_COUNT_MAX, check_gang, check_range, check_shape
+from gpufleet.engine.state.bounds import check_gang, check_shape
 from gpufleet.engine.state.gang_members import Members
+from gpufleet.model.identifiers import PodUid
+from gpufleet.model.model_errors import InputError
 from gpufleet.model.node import Node
 from gpufleet.model.pod import Pod
 
@@ -53,31 +55,25 @@ class Intake:
         self.distrust_by_node = self.distrusted.trust.records
         self.refused_by_pod = self.volume_refusals.until_us_by_pod
         self.at_us = 0
+        # What happens to a pod of which only room decides may concern no other. The rest does.
+        self._handlers_of_pods: dict[type[event.Event], Callable[..., None]] = {
+            event.PodAdded: self._pod_added,
+            event.PodRemoved: self._pod_removed,
+        }
         self._handlers: dict[type[event.Event], Callable[..., None]] = {
             event.NodeSet: self._node_set,
             event.NodeRemoved: self._node_removed,
             event.DeviceSet: self._device_set,
-            event.PodAdded: self._pod_added,
             event.PodBound: self._pod_bound,
             event.BindRefused: self._bind_refused,
             event.BindRefusalRecalled: lambda happened: state.pauses.recall(happened, self.at_us),
             event.PodCheckpointed: lambda happened: state.pods.checkpointed(happened.uid, happened.at_us),
             event.EvictionRefused: self._eviction_refused,
             event.EvictionRefusalRecalled: self._eviction_refusal_recalled,
-            event.PodRemoved: self._pod_removed,
             event.GangSet: self._gang_set,
             event.GangStartRecalled: self._gang_start_recalled,
             event.GangRemoved: self._gang_removed,
-            event.QueueSet: self._queue_set,
-            event.QueueRemoved: self._queue_removed,
-            event.PricesSet: self._prices_set,
             event.TopologySet: self._topology_set,
-            event.DisruptionBudgetSet: self._budget_set,
-            event.DisruptionBudgetRemoved: self._budget_removed,
-            event.NamespaceSet: self._namespace_set,
-            event.NamespaceRemoved: lambda happened: self._namespace_set(event.NamespaceSet(happened.name)),
-            event.TargetWorkloadSet: self._target_workload_set,
-            event.ValuationLearned: self._valuation_learned,
             event.DecisionsDeferred: lambda _: state.policy.defer_decisions(),
             event.PastUseRecalled: lambda happened: state.past_use.recall(happened, self.at_us),
             event.ReservationsRecalled: self.reservations.recall,
@@ -94,6 +90,7 @@ class Intake:
             event.ViolationFound: lambda happened: violations.found(happened, self.at_us),
             event.ViolationEnded: violations.ended,
             event.VolumeRefused: self._volume_refused,
+            **rule_handlers(state),
             **claim_handlers(state),
         }
 
@@ -120,12 +117,36 @@ class Intake:
             return []
         return distrusted.take_instructions() + refusals.take_instructions() + pauses.take_instructions()
 
-    def take(self, happened: event.Event, at_us: int) -> None:
-        """Apply one event that happened at (or was heard of by) this engine time."""
+    @property
+    def is_settled(self) -> bool:
+        """True if no node is left out for now, for one pod or for all."""
+        pending = self.distrust_by_node or self.refused_by_pod
+        return not (pending or self.distrusted.unreported or self.volume_refusals.unreported)
+
+    def take(self, events: Iterable[event.Event], at_us: int) -> list[AnyInstruction]:
+        """Apply events that happened at (or were heard of by) this engine time; those that are refused."""
         self.at_us = at_us
-        self._handlers[type(happened)](happened)
-        if self.state.pods.moved:
-            self.state.neighbours.follow_moves()
+        state, of_pods = self.state, self._handlers_of_pods
+        pods, keep = state.pods, state.store.keep
+        rejected: list[AnyInstruction] = []
+        for happened in events:
+            if state.newcomer is not None:
+                state.enqueue_newcomer()
+            kind = type(happened)
+            handle = of_pods.get(kind)
+            if handle is None:
+                handle = self._handlers[kind]
+                state.only_room_decides = False
+            try:
+                handle(happened)
+                if pods.moved:
+                    state.neighbours.follow_moves()
+            except InputError as problem:
+                rejected.append(Rejected(kind.__name__, str(problem)))
+            # A pod that comes is written where no trial touches anything.
+            if state.newcomer is None:
+                keep()
+        return rejected
 
     def _node_set(self, happened: event.NodeSet) -> None:
         state, node = self.state, happened.node
@@ -184,12 +205,13 @@ class Intake:
             pod = self.volume_refusals.narrowed(pod)
         known = state.pods.row_by_uid.get(pod.uid)
         if known is not None:
+            state.only_room_decides = False
             self._describe_anew(known, pod)
             return
         row = self._new_pod(pod)
         # Asked here: most policies learn nothing, and a call for each pod that comes would be for nothing.
-        if state.policy.policy.learns:
-            state.policy.arrived(pod.shape)
+        if state.policy.learns:
+            state.policy.mix.arrived(pod.shape)
         if not state.pauses.recalled or not state.pause_as_before(row, self.at_us):
             state.welcome(row)
         if self.moving.replacements.by_row:
@@ -201,6 +223,7 @@ class Intake:
         state.number_arrival(row)
         if state.shapes.some_ask:
             state.neighbours.add(row)
+            state.only_room_decides &= not state.neighbours.is_active
         return row
 
     def _describe_anew(self, row: int, pod: Pod) -> None:
@@ -338,33 +361,49 @@ class Intake:
 
     def _pod_removed(self, happened: event.PodRemoved) -> None:
         state, uid = self.state, happened.uid
+        row = state.pods.row_by_uid.get(uid)
+        if state.only_room_decides and (row is None or state.pods.pod_at(row).gang is None):
+            # Nothing else is known of it, and no line lacks the room that it leaves.
+            if row is not None:
+                state.sequence_by_row[row] = NO_ARRIVAL
+                state.pods.remove(uid)
+            return
+        state.only_room_decides = False
+        self._forget(uid)
+        if row is not None:
+            self._end_pod(row, state.pods.pod_at(row))
+
+    def _forget(self, uid: PodUid) -> None:
+        """What is known of pods that may be gone, or have never come."""
         if self.refused_by_pod or self.volume_refusals.unreported:
             self.volume_refusals.forget(uid)
         if self.violations.watches:
             self.violations.forget(uid)
-        if (row := state.pods.row_by_uid.get(uid)) is not None:
-            if state.learned.queues:
-                self._learn_from(row)
-            pod = state.pods.pod_at(row)
-            if state.departures.by_row:
-                self.nominations.cancel_of(row)
-            members = None if pod.gang is None else state.workloads.members_of(row)
-            # A member that was told to end counts no more since then, and its gang does without it already.
-            if members is not None and row not in members.ending:
-                self._end_nomination_of_gang(row)
-            if state.budgets.accounts:
-                state.budgets.seen_to_end(pod)
-            state.departures.gone(uid)
-            if self.overtime.due_us_by_uid:
-                self.overtime.forget(uid)
-            if self.reservations.guests.promises:
-                self.reservations.guests.leave(uid)
-            if state.eviction_immunity.is_watching:
-                ran = state.pods.node_row(row) is not None
-                state.eviction_immunity.leave(uid, state.queue_of(row), ran=ran)
-            state.leave(row, pod)
-            state.neighbours.forget(row)
-            state.queues.remove_pod(row, uid)
+
+    def _end_pod(self, row: int, pod: Pod) -> None:
+        """A pod is gone, and with it all that other work knows of it."""
+        state, uid = self.state, pod.uid
+        if state.learned.queues:
+            self._learn_from(row)
+        if state.departures.by_row:
+            self.nominations.cancel_of(row)
+        members = None if pod.gang is None else state.workloads.members_of(row)
+        # A member that was told to end counts no more since then, and its gang does without it already.
+        if members is not None and row not in members.ending:
+            self._end_nomination_of_gang(row)
+        if state.budgets.accounts:
+            state.budgets.seen_to_end(pod)
+        state.departures.gone(uid)
+        if self.overtime.due_us_by_uid:
+            self.overtime.forget(uid)
+        if self.reservations.guests.promises:
+            self.reservations.guests.leave(uid)
+        if state.eviction_immunity.is_watching:
+            ran = state.pods.node_row(row) is not None
+            state.eviction_immunity.leave(uid, state.queue_of(row), ran=ran)
+        state.leave(row, pod)
+        state.neighbours.forget(row)
+        state.queues.remove_pod(row, uid)
 
     def _learn_from(self, row: int) -> None:
         """A pod is gone: how long it ran, if it was heard to run."""
@@ -419,62 +458,14 @@ class Intake:
         for row in list(members.nominated):
             self.nominations.cancel_of(row)
 
-    def _queue_set(self, happened: event.QueueSet) -> None:
-        self.state.queues.set(happened.queue, self.state.waiting.last_sequence)
-        self.state.waiting.queues[happened.queue.name] = happened.queue
-        self.state.learned.update(happened.queue)
-        self.state.eviction_immunity.begin_anew()
-        self.state.changes.note(Change.QUEUE_DESCRIBED)
-
-    def _queue_removed(self, happened: event.QueueRemoved) -> None:
-        self.state.queues.remove(happened.name)
-        self.state.waiting.queues.pop(happened.name, None)
-        self.state.learned.forget(happened.name)
-        self.state.eviction_immunity.begin_anew()
-        # What it kept from starting may start now.
-        self.state.changes.note(Change.QUEUE_REMOVED)
-
     def _defragmentation_set(self, happened: event.DefragmentationSet) -> None:
         self.moving.set_rules(happened, self.at_us)
-
-    def _prices_set(self, happened: event.PricesSet) -> None:
-        for model, price_milli in happened.prices:
-            check_range(price_milli, 0, PRICE_MILLI_MAX, f"prices: {model}")
-        self.state.fleet.set_prices(dict(happened.prices))
-        self.state.queues.tree.is_stale = True
 
     def _topology_set(self, happened: event.TopologySet) -> None:
         for members in self.state.gangs.by_name.values():
             self._end_nomination(members)
         self.state.domains.set_topology(happened.topology)
         self.state.changes.note(Change.TOPOLOGY)
-
-    def _budget_set(self, happened: event.DisruptionBudgetSet) -> None:
-        state = self.state
-        evicted = (state.pods.pod_at(state.pods.row_by_uid[uid]) for uid in state.departures.evicted)
-        state.budgets.set(happened.budget, evicted)
-        state.changes.note(Change.BUDGET)
-
-    def _budget_removed(self, happened: event.DisruptionBudgetRemoved) -> None:
-        self.state.budgets.remove(happened.namespace, happened.name)
-        self.state.changes.note(Change.BUDGET)
-
-    def _namespace_set(self, happened: event.NamespaceSet) -> None:
-        self.state.neighbours.set_namespace(happened.name, happened.labels)
-        self.state.queues.namespace_access.set_namespace(happened.name, happened.labels)
-        self.state.changes.note(Change.NAMESPACE)
-
-    def _target_workload_set(self, happened: event.TargetWorkloadSet) -> None:
-        for number, (shape, count) in enumerate(happened.entries):
-            check_shape(shape)
-            check_range(count, 1, ENTRY_COUNT_MAX, f"entries[{number}].count")
-        self.state.policy.set_target(happened.entries)
-        self.state.shapes.rank_anew()
-
-    def _valuation_learned(self, happened: event.ValuationLearned) -> None:
-        self.state.has_valuation = True
-        if self.state.policy.take_valuation(happened.valuation):
-            self.state.shapes.rank_anew()
 
 
 def same_amounts(known: Node, node: Node) -> bool:

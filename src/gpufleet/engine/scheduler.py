@@ -7,6 +7,7 @@ draws no random number that is not derived from its seed and its events, so a sa
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gpufleet.engine.arrays.layout import PodState
 from gpufleet.engine.cycle import Cycle
@@ -38,7 +39,6 @@ from gpufleet.engine.instruction import (
     Learn,
     Outlook,
     QueueBar,
-    Rejected,
     RequeueAfter,
     Reservation,
     Verdict,
@@ -57,7 +57,6 @@ from gpufleet.engine.queueing.fair_shares import FairShare, fair_shares
 from gpufleet.engine.reserve.reservations import Reservations, earliest
 from gpufleet.engine.work_slices import WorkSlice
 from gpufleet.model.identifiers import GangName, NodeName, PodUid
-from gpufleet.model.model_errors import InputError
 
 
 class Engine:
@@ -97,8 +96,14 @@ class Engine:
         A bad event is answered by ``Rejected`` and changes nothing. Raises EventError, before
         anything is taken in, if time goes back.
         """
+        self._begin(at_us)
+        told = self._intake.take(events, at_us)
+        if not self.state.only_room_decides:
+            told += self._intake.take_instructions()
+        if self._cycle.begin(at_us, told):
+            return self._concluded(at_us)
         instructions: list[AnyInstruction] = []
-        for part in self.slices(at_us, events, None):
+        for part in self._decided(at_us, WorkSlice(None)):
             instructions += part
         return instructions
 
@@ -110,6 +115,10 @@ class Engine:
         The slices together are what ``step`` returns. What is asked of the engine between them is answered
         from what is decided so far. The next step can only begin when the last slice was taken.
         """
+        self._begin(at_us)
+        return self._slices(at_us, iter(events), WorkSlice(work_max))
+
+    def _begin(self, at_us: int) -> None:
         if at_us < self.at_us:
             raise EventError(
                 "engine time goes back", field="at_us", value=at_us, expected=f"{self.at_us} or later"
@@ -118,52 +127,49 @@ class Engine:
             raise BrokenInvariantError(f"a step at {at_us} began before the one at {self.at_us} was over")
         self.goes_on = True
         self.at_us = at_us
-        return self._slices(at_us, events, WorkSlice(work_max))
-
-    def _slices(self, at_us: int, events: Iterable[Event], work: WorkSlice) -> Iterator[list[AnyInstruction]]:
-        intake, state = self._intake, self.state
-        # A part that seldom has something to do is not called without it: a step takes some 40 microseconds,
-        # and calls that find nothing to do would be several of them.
+        intake = self._intake
         if intake.distrust_by_node or intake.refused_by_pod:
             intake.settle(at_us)
-        take, keep, counts = intake.take, state.store.keep, work.counts
-        rejected: list[AnyInstruction] = []
-        for happened in events:
-            if state.newcomer is not None:
-                state.enqueue_newcomer()
-            if counts and work.ends():
-                yield rejected
-                rejected = []
-            try:
-                take(happened, at_us)
-            except InputError as problem:
-                rejected.append(Rejected(type(happened).__name__, str(problem)))
-            keep()
-            if counts:
-                work.spend(1)
-        if state.policy.defers:
-            if state.newcomer is not None:
-                state.enqueue_newcomer()
-            self._cycle.carrying_out.begin(at_us, rejected + intake.take_instructions())
+
+    def _slices(self, at_us: int, events: Iterator[Event], work: WorkSlice) -> Iterator[list[AnyInstruction]]:
+        told: list[AnyInstruction] = []
+        while some := tuple(islice(events, work.events_max)):
+            if work.ends():
+                yield told
+                told = []
+            told += self._intake.take(some, at_us)
+            work.spend(len(some))
+        told += self._intake.take_instructions()
+        if self._cycle.begin(at_us, told):
+            yield self._concluded(at_us)
         else:
-            yield from self._cycle.run(at_us, work, rejected + intake.take_instructions())
+            yield from self._decided(at_us, work)
+
+    def _decided(self, at_us: int, work: WorkSlice) -> Iterator[list[AnyInstruction]]:
+        """What a step decides of which not all is decided as it begins, and what it says at its end."""
+        yield from self._cycle.run(at_us, work)
         yield self._concluded(at_us)
 
     def _concluded(self, at_us: int) -> list[AnyInstruction]:
         """What is left to say when all is decided, and when the next step is wanted."""
-        intake, state = self._intake, self.state
+        state = self.state
         instructions = self._cycle.carrying_out.take_instructions()
-        if state.past_use.is_due():
-            with self._reservations.left_out():
-                state.past_use.follow(at_us)
-        due_us = self._cycle.next_due_us()
-        if intake.distrust_by_node or intake.refused_by_pod:
-            due_us = earliest((due_us, intake.next_due_us()))
-        if due_us is not None:
-            instructions.append(RequeueAfter(due_us))
-        if state.policy.defers or (state.policy.policy.learns and state.policy.valuation_is_due()):
+        # Where only room decides nothing is due. A step takes some 20 microseconds, of which questions that
+        # come to nothing would be several.
+        if not state.only_room_decides:
+            if state.past_use.is_due():
+                with self._reservations.left_out():
+                    state.past_use.follow(at_us)
+            intake, due_us = self._intake, self._cycle.next_due_us()
+            if intake.distrust_by_node or intake.refused_by_pod:
+                due_us = earliest((due_us, intake.next_due_us()))
+            if due_us is not None:
+                instructions.append(RequeueAfter(due_us))
+            state.only_room_decides = self._cycle.only_room_decides() and intake.is_settled
+        policy = state.policy
+        if policy.defers or (policy.learns and policy.valuation_is_due()):
             instructions.append(Learn())
-            state.policy.defers = False
+            policy.defers = False
         state.store.keep()
         self.goes_on = False
         return instructions

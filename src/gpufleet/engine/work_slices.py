@@ -14,14 +14,13 @@ SEARCH_WORK = 64
 class WorkSlice:
     """Counts the work since the last cut. ``work_max`` is what a slice may have; None cuts nowhere.
 
-    ``counts`` is False then: what is spent and whether the slice ends need not be asked.
+    ``events_max``: so many events may be taken in before it is asked whether the slice ends.
     """
 
     def __init__(self, work_max: int | None) -> None:
         self._work_max = work_max
         self._work = 0
-        # Where nothing is cut nothing has to be counted.
-        self.counts = work_max is not None
+        self.events_max = None if work_max is None else max(1, work_max)
 
     def spend(self, work: int) -> None:
         """So much work was done: 1 for an event, a pod that starts, or a pod that is told why it waits."""

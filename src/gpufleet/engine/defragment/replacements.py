@@ -93,6 +93,11 @@ class Replacements:
         # A dictionary without values stands for a set in order, so that every run tells in one order.
         self.changed: dict[NodeName, None] = {}
 
+    @property
+    def are_pending(self) -> bool:
+        """True if a place is kept or was recalled, or something is to be said of one."""
+        return bool(self.by_row or self.origins or self.recalled or self.taken_over or self.changed)
+
     def make(self, victim: int, left: Collection[str] = ()) -> int:
         """A row like that of a victim, without a place; it has other claims in place of those ``left``."""
         known = self.state.pods.pod_at(victim)

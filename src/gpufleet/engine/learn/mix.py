@@ -36,25 +36,36 @@ class Mix:
 
     def __init__(self) -> None:
         self.arrivals = 0
-        self._weight_by_request: dict[PodMixRequest, float] = {}
+        # Each weight alone in a list, so that an arrival finds it by its shape, whose hash is known.
+        self._weight_by_request: dict[PodMixRequest, list[float]] = {}
         self._request_by_shape: dict[Shape, PodMixRequest] = {}
+        self._weight_by_shape: dict[Shape, list[float]] = {}
         self._weight = 1.0
+        # How much more an arrival weighs than the one before it: a power takes longer than all else here.
+        self._growth: float = 2 ** (1 / HALF_LIFE_ARRIVALS)
 
     def arrived(self, shape: Shape) -> None:
         """One more request of this shape."""
-        request = self._request_by_shape.get(shape)
-        if request is None:
-            request = self._remember(shape)
+        weight = self._weight_by_shape.get(shape)
+        if weight is None:
+            weight = self._weight_of(shape)
         self.arrivals += 1
-        weights = self._weight_by_request
-        weights[request] = weights.get(request, 0.0) + self._weight
-        self._weight *= 2 ** (1 / HALF_LIFE_ARRIVALS)
+        weight[0] += self._weight
+        self._weight *= self._growth
         if self._weight > WEIGHT_MAX:
             self._rescale()
 
     def requests(self) -> list[tuple[PodMixRequest, float]]:
         """Requests with their weight, an arrival of this moment weighing 1."""
-        return [(request, weight / self._weight) for request, weight in self._weight_by_request.items()]
+        return [(request, weight / self._weight) for request, (weight,) in self._weight_by_request.items()]
+
+    def _weight_of(self, shape: Shape) -> list[float]:
+        request = self._request_by_shape.get(shape)
+        if request is None:
+            request = self._remember(shape)
+        weight = self._weight_by_request.setdefault(request, [0.0])
+        self._weight_by_shape[shape] = weight
+        return weight
 
     def _remember(self, shape: Shape) -> PodMixRequest:
         if len(self._request_by_shape) >= REQUESTS_MAX:
@@ -73,11 +84,13 @@ class Mix:
     def _forget_lightest(self) -> None:
         """Keep the heavier half; what matters comes again."""
         self._request_by_shape.clear()
+        self._weight_by_shape.clear()
         weights = self._weight_by_request
-        heaviest = sorted(weights, key=lambda request: -weights[request])[: REQUESTS_MAX // 2]
+        heaviest = sorted(weights, key=lambda request: -weights[request][0])[: REQUESTS_MAX // 2]
         self._weight_by_request = {request: weights[request] for request in heaviest}
 
     def _rescale(self) -> None:
         weights = self.requests()
-        self._weight_by_request = {request: weight for request, weight in weights if weight >= WEIGHT_LEAST}
+        self._weight_by_request = {request: [weight] for request, weight in weights if weight >= WEIGHT_LEAST}
+        self._weight_by_shape.clear()
         self._weight = 1.0

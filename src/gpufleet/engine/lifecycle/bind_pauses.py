@@ -29,6 +29,11 @@ class BindPauses:
         self.recalled: dict[PodUid, int] = {}
         self.unreported: dict[PodUid, BindPaused] = {}
 
+    @property
+    def are_pending(self) -> bool:
+        """True if something is known of a pod that pauses, paused or will pause."""
+        return bool(self.dues or self.refusals or self.recalled or self.unreported)
+
     def begin(self, row: int, sequence: int, uid: PodUid, at_us: int) -> None:
         """A bind was refused. ``sequence`` is the number of the pod's arrival."""
         until_us = at_us + pause_us(refusals := self.refusals.get(uid, 0) + 1)

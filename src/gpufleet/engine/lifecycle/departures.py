@@ -69,6 +69,12 @@ class Departures:
         self._rows: Int64Array = NO_ROWS
         self._rows_as_of = 0
 
+    @property
+    def are_pending(self) -> bool:
+        """True if some pod ends, is not to be told to end yet, or is waited for."""
+        told = self.announced or self.evicted or self.refused_until_us
+        return bool(told or self.nominations or self._by_departing)
+
     def is_departing(self, uid: PodUid) -> bool:
         """True if the pod was told to end, by us or by others."""
         return uid in self.announced or uid in self.evicted

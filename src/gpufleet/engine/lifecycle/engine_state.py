@@ -95,6 +95,7 @@ class EngineState:
         self.placed_in_step = PlacedInStep(self.pods.eviction_columns)
         # A list, not a dictionary: it has a number for each pod that is known, 180,000 of a large fleet.
         self.sequence_by_row: list[int] = []
+        self.only_room_decides = False  # set at the end of a step (``Cycle.only_room_decides``)
         self.newcomer: int | None = None
         self.refused_newcomer: int | None = None
         # Dictionaries without values stand for sets in order, so that every run tells in one order.
@@ -209,8 +210,10 @@ class EngineState:
             return []
         shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
         gpu = self.pods.pod_at(row).shape.gpu
-        has_rivals = self.waiting.has_turns or shape_row in self.waiting.parked_by_shape
-        if not (has_rivals or self.gate.is_choosy or gpu.model_order or self.neighbours.is_watchful):
+        waiting, is_alone = self.waiting, self.only_room_decides
+        if not (is_alone or waiting.has_turns or shape_row in waiting.parked_by_shape):
+            is_alone = not (self.gate.is_choosy or self.neighbours.is_watchful)
+        if is_alone and not gpu.model_order:
             self.pods.make_journal_room(1, gpu.count)
             slot = self.shapes.slot(shape_row)
             handles = (self.store.handle, self.shapes.rankings_handle, self.policy.handle)
@@ -223,6 +226,7 @@ class EngineState:
 
     def enqueue(self, row: int) -> None:
         """A pod takes its turn, alone or with its gang; one that was told to end starts no more."""
+        self.only_room_decides = False
         pod = self.pods.pod_at(row)
         self.assign_queue(row)
         if pod.leaving:
@@ -335,8 +339,6 @@ class EngineState:
 
     def take_short_gangs(self) -> list[Members]:
         """Gangs of which too few members have come and that have not been told so yet."""
-        if not self.short_gangs:
-            return []
         short = [self.gangs.members(name) for name in self.short_gangs if name in self.gangs.by_name]
         self.short_gangs.clear()
         # One that is not described any more is told as such.
@@ -345,8 +347,6 @@ class EngineState:
 
     def take_unknown_gangs(self) -> list[tuple[GangName, Members]]:
         """Gangs that pods name and that are not described, as far as that was not told yet."""
-        if not self.unknown_gangs:
-            return []
         unknown = [
             (name, self.gangs.by_name[name]) for name in self.unknown_gangs if name in self.gangs.by_name
         ]

@@ -90,6 +90,11 @@ class Nominations:
         self.made: list[RoomMade] = []
         self._prolonged: dict[int, None] = {}
 
+    @property
+    def are_pending(self) -> bool:
+        """True if places are to be kept, or something is to be said of places that were kept."""
+        return bool(self.withdrawn or self.recalled or self.made or self._prolonged)
+
     def nominate(
         self,
         placements: tuple[Placement, ...],

@@ -108,11 +108,17 @@ class SearchRetries:
         """A line takes its turn: whether its search fails is not known."""
         self._failed_at.pop(line, None)
 
+    @property
+    def are_due(self) -> bool:
+        """True if there will be a reason to look again even if nothing happens."""
+        refusals = self.state.departures.refused_until_us
+        return bool(self._due or refusals or self._search_on_at_us is not None)
+
     def next_due_us(self) -> int | None:
         """When there is a reason to look again even if nothing happens."""
-        refusals = self.state.departures.refused_until_us
-        if not (self._due or refusals or self._search_on_at_us is not None):
+        if not self.are_due:
             return None
+        refusals = self.state.departures.refused_until_us
         dues = [self._search_on_at_us, min(refusals.values(), default=None)]
         if self._due:
             dues.append(self._due[0][0])

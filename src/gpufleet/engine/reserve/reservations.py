@@ -89,6 +89,11 @@ class Reservations:
         self.dues = RetryTimes(state.waiting)
         self._is_settled = False
 
+    @property
+    def are_pending(self) -> bool:
+        """True if something is reserved, may be, or was, or pods run where others start later."""
+        return bool(self.held_by_holder or self.former or self.dues.heap or self.guests.promises)
+
     def held(self) -> list[HeldReservation]:
         """The reservations that are in force; facts may have ended some."""
         if not self.held_by_holder:

@@ -55,7 +55,6 @@ class CarryingOut:
         state = self.state
         pods = state.pods
         node_row = pods.booked(row)
-        state.placed(row)
         uid = pods.pod_at(row).uid
         if node_row == layout.NOT_SET:
             raise BrokenInvariantError(f"pod {uid} was placed on no node")
@@ -65,6 +64,11 @@ class CarryingOut:
         if devices is None:
             raise BrokenInvariantError(f"pod {uid} got a device without id")
         node = state.fleet.node_at(node_row)
+        if state.only_room_decides:
+            # It stood in no line, and has nothing but its room.
+            self.instructions.append(Bind(uid, node.name, devices))
+            return
+        state.placed(row)
         # Each is asked only where there is any: most pods chose nothing, took no place over, are no guest.
         neighbours = state.neighbours
         has_choices = bool(neighbours.claims.choice_by_row)

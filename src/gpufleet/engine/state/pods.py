@@ -7,6 +7,8 @@ it, in free devices that stand in, where the node does not show those that were 
 does the arithmetic.
 """
 
+from collections import defaultdict
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,15 @@ from gpufleet.engine.arrays.eviction_columns import (
     EvictionColumns,
     TimesByRow,
 )
-from gpufleet.engine.arrays.layout import PodState
+from gpufleet.engine.arrays.layout import (
+    NOT_SET,
+    POD_NODE,
+    POD_PROTECTED,
+    POD_QUEUE,
+    POD_SHAPE,
+    POD_STATE,
+    PodState,
+)
 from gpufleet.engine.arrays.placing import place, release_by_handle, writes_for
 from gpufleet.engine.arrays.tables import TableStore
 from gpufleet.engine.engine_errors import EventError
@@ -44,7 +54,7 @@ class PodTable:
         self.shapes = shapes
         self.pods: list[Pod | None] = []
         self.row_by_uid: dict[PodUid, int] = {}
-        self.on_node: dict[int, dict[int, None]] = {}
+        self.on_node: defaultdict[int, dict[int, None]] = defaultdict(dict)
         self.on_lost_node: dict[NodeName, dict[PodUid, tuple[DeviceId | None, ...]]] = {}
         self._lost_node_by_uid: dict[PodUid, NodeName] = {}
         self._stated_ids: dict[int, tuple[DeviceId | None, ...]] = {}
@@ -56,7 +66,7 @@ class PodTable:
         self.notes_moves = False
         self.moved: list[int] = []
         self._free_rows: list[int] = []
-        self._pods_by_priority: dict[int, int] = {}
+        self._pods_by_priority: defaultdict[int, int] = defaultdict(int)
         self._protected = 0
         self._placed: PlacedPriorities | None = None
 
@@ -81,10 +91,8 @@ class PodTable:
     def _count(self, pod: Pod, more: int) -> None:
         """A pod more, or, with -1, one less."""
         counts, priority = self._pods_by_priority, pod.priority
-        count = counts.get(priority, 0) + more
-        if count:
-            counts[priority] = count
-        else:
+        counts[priority] += more
+        if not counts[priority]:
             del counts[priority]
         if not pod.preemptible:
             self._protected += more
@@ -116,11 +124,11 @@ class PodTable:
         self.eviction_columns.begin(row, pod)
         self._count(pod, 1)
         cells = self.store.tables.pods
-        cells[layout.POD_STATE, row] = WAITING
-        cells[layout.POD_SHAPE, row] = shape
-        cells[layout.POD_NODE, row] = layout.NOT_SET
-        cells[layout.POD_QUEUE, row] = layout.NOT_SET
-        cells[layout.POD_PROTECTED, row] = 0 if pod.preemptible else 1
+        cells[POD_STATE, row] = WAITING
+        cells[POD_SHAPE, row] = shape
+        cells[POD_NODE, row] = NOT_SET
+        cells[POD_QUEUE, row] = NOT_SET
+        cells[POD_PROTECTED, row] = not pod.preemptible
         return row
 
     def _hold_shape(self, pod: Pod) -> int:
@@ -139,18 +147,18 @@ class PodTable:
         if row is None:
             return None
         pod, cells = self.pod_at(row), self.store.tables.pods
-        node = cells.item(layout.POD_NODE, row)
-        if node != layout.NOT_SET:
+        node = cells.item(POD_NODE, row)
+        if node != NOT_SET:
             # This writes the state too.
             self._release(row, node, ABSENT)
         else:
-            cells[layout.POD_STATE, row] = ABSENT
+            cells[POD_STATE, row] = ABSENT
         if self._lost_node_by_uid:
             self.leave_lost_node(uid)
         self._count(pod, -1)
         self.eviction_columns.drop(row)
         self.assumed_at_us.pop(row, None)
-        self.shapes.drop(cells.item(layout.POD_SHAPE, row))
+        self.shapes.drop(cells.item(POD_SHAPE, row))
         self.pods[row] = None
         self._free_rows.append(row)
         return row
@@ -189,7 +197,7 @@ class PodTable:
 
     def device_ids(self, row: int) -> tuple[DeviceId | None, ...]:
         """The devices a booked pod holds, those among them that its node does not show (any more)."""
-        if row in self._stated_ids:
+        if self._stated_ids and row in self._stated_ids:
             return self._stated_ids[row]
         count = self.pod_at(row).shape.gpu.count
         if count == 0:
@@ -223,10 +231,7 @@ class PodTable:
     def booked(self, row: int) -> int:
         """Note that a pod now sits on its node (its place was written by a kernel); the row of the node."""
         node = self.store.tables.pods.item(layout.POD_NODE, row)
-        on_node = self.on_node.get(node)
-        if on_node is None:
-            on_node = self.on_node[node] = {}
-        on_node[row] = None
+        self.on_node[node][row] = None
         if self._placed is not None:
             self._placed.count(self.pod_at(row), 1)
         if self.notes_moves:

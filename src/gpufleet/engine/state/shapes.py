@@ -76,9 +76,10 @@ class ShapeTable:
         if row is None:
             check_shape(shape)
             row = self._new_row(shape)
-        self._pods[row] += 1
-        if row in self._idle_rows:
-            del self._idle_rows[row]
+        pods = self._pods[row]
+        self._pods[row] = pods + 1
+        if not pods:
+            self._idle_rows.pop(row, None)
         return row
 
     def drop(self, row: int) -> None:

@@ -59,6 +59,7 @@ class PolicyState:
 
     def __init__(self, policy: Policy, seed: int, fleet: Fleet) -> None:
         self.policy = policy
+        self.learns = policy.learns
         self.fleet = fleet
         self.mix = Mix()
         self.defers = False
@@ -135,7 +136,7 @@ class PolicyState:
 
     def arrived(self, shape: Shape) -> None:
         """A pod of this shape arrived."""
-        if self.policy.learns:
+        if self.learns:
             self.mix.arrived(shape)
 
     def learns_first_from(self, arrivals: int) -> bool:
@@ -143,7 +144,7 @@ class PolicyState:
 
         They are more than all before them, so what is known says little of them.
         """
-        return self.policy.learns and arrivals >= max(FIRST_VALUATION_ARRIVALS, self.mix.arrivals)
+        return self.learns and arrivals >= max(FIRST_VALUATION_ARRIVALS, self.mix.arrivals)
 
     def defer_decisions(self) -> None:
         """This step decides nothing; a valuation is due after it, whatever came."""
@@ -151,12 +152,13 @@ class PolicyState:
 
     def valuation_is_due(self) -> bool:
         """True if enough arrived, or the fleet changed enough, since the last valuation."""
-        if not self.policy.learns or not self.mix.arrivals:
+        arrivals = self.mix.arrivals
+        if not self.learns or not arrivals:
             return False
-        if self.mix.arrivals >= self._next_valuation_at:
+        if arrivals >= self._next_valuation_at:
             return True
         # A fleet in which nodes come and go would otherwise be studied at each step.
-        if self.mix.arrivals < self._quiet_until:
+        if arrivals < self._quiet_until:
             return False
         return valuation_is_due_by_handle(self.fleet.store.handle, self.handle)
 

@@ -6,6 +6,8 @@ work must only end, before those where a taint or the pod's selector must be cha
 never take it. ``verdict`` collects the reasons by node.
 """
 
+from operator import neg
+
 from gpufleet.engine.instruction import NodesLacking
 from gpufleet.engine.node_reasons.table import TABLE, ReasonTable
 
@@ -17,5 +19,8 @@ def lowest(nodes_by_reasons: dict[int, int], table: ReasonTable = TABLE) -> Node
     """
     if not nodes_by_reasons:
         return None
-    found, nodes = min(nodes_by_reasons.items(), key=lambda one: (table.height(one[0]), -one[1], one[0]))
-    return NodesLacking(table.hardest_first(found), nodes)
+    heights = map(table.height, nodes_by_reasons)
+    _, minus_nodes, found = min(
+        zip(heights, map(neg, nodes_by_reasons.values()), nodes_by_reasons, strict=True)
+    )
+    return NodesLacking(table.hardest_first(found), -minus_nodes)

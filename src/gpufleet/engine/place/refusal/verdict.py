@@ -4,6 +4,7 @@
 judged in ``nearest_nodes``, the words for people are made by ``explanations``.
 """
 
+from collections import defaultdict
 from collections.abc import Collection
 
 import msgspec
@@ -29,7 +30,7 @@ from gpufleet.engine.place.refusal.survey_cache import SurveyCache
 from gpufleet.engine.state.fleet import Fleet
 from gpufleet.engine.state.shapes import ShapeTable
 from gpufleet.model.device import WHOLE_GPU_MILLI
-from gpufleet.model.gpu_unit import gpu_unit
+from gpufleet.model.gpu_unit import GpuUnit, gpu_unit
 from gpufleet.model.identifiers import NodeName
 from gpufleet.model.node import Node
 
@@ -47,13 +48,13 @@ COLUMN_NAMES = {
 
 def by_reason(sets: dict[int, int]) -> tuple[dict[str, int], dict[str, int]]:
     """Nodes by the name of their lowest reason, each node once, and by the names of all their reasons."""
-    first: dict[int, int] = {}
-    every: dict[int, int] = {}
+    first: defaultdict[int, int] = defaultdict(int)
+    every: defaultdict[int, int] = defaultdict(int)
     for found, nodes in sets.items():
         places = TABLE.places(found)
-        first[places[0]] = first.get(places[0], 0) + nodes
+        first[places[0]] += nodes
         for place in places:
-            every[place] = every.get(place, 0) + nodes
+            every[place] += nodes
     return by_name(first), by_name(every)
 
 
@@ -120,7 +121,7 @@ def judge(cache: SurveyCache, slot: int, beyond_room: Int64Array) -> Verdict:
             short=shortage(store, fleet, shape, node, int(near[NEAREST_MISSING_GPUS])),
             equals=int(near[NEAREST_EQUALS]),
             barred_by=barred_by(int(beyond_room[node]) if node < len(beyond_room) else 0),
-            unit=gpu_unit([fleet.node_at(node)]),
+            unit=gpu_unit([fleet.node_at(node)]) if node in fleet.part_rows else GpuUnit.GPU,
         )
     lacking = lowest(sets)
     if lacking is not None and (TAINT in lacking.reasons or fleet.part_rows):

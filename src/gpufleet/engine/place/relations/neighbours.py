@@ -82,6 +82,11 @@ class Neighbours:
         """True if the place of any pod may depend on more than room and labels."""
         return self.is_active or bool(self.fleet.soft_taint_sets)
 
+    @property
+    def are_pending(self) -> bool:
+        """True if more than room may decide where a pod goes, or a pod has more than room of its node."""
+        return bool(self.is_watchful or self._counted or self._held or self.claims.choice_by_row)
+
     def add(self, row: int) -> None:
         """A pod is known from now on."""
         shape_row = self.store.tables.pods.item(layout.POD_SHAPE, row)
