@@ -137,6 +137,15 @@ selectors-reference: setup ## Ask Kubernetes' own compiler of device selectors a
 allocations-reference: setup ## Ask Kubernetes' own allocator of claims anew (Go), and write its answers down for the tests
 	@$(BIN)/python -m tests.dra_allocation.record_reference
 
+# Its validator needs Python 3.12, NumPy 1 and DuckDB 1, so it has an environment of its own.
+FOCUS_PYTHON ?= python3.12
+FOCUS := build/focus-validator
+.PHONY: check-focus
+check-focus: setup ## Hold rows of FOCUS 1.2 against the public validator (FOCUS_PYTHON=python3.12)
+	@test -x $(FOCUS)/bin/focus-validator || { $(FOCUS_PYTHON) -m venv $(FOCUS) \
+	  && $(FOCUS)/bin/pip install --quiet "focus-validator==2.2.1" "pyarrow<22"; }
+	@$(BIN)/python -m tests.ledger.focus_validator $(FOCUS)
+
 .PHONY: chart-test
 chart-test: kube chart-programs ## Check the Helm chart and the image, and install them on a local cluster with a real node
 	@$(BIN)/python -m pytest tests/chart tests/image tests/kube/manifests

@@ -110,8 +110,25 @@ SHARED_COLUMNS = (
 NEW_COLUMNS = ("HostProviderName", "ServiceProviderName")
 """Columns of 1.4, in place of those below."""
 
-OLD_COLUMNS = ("ProviderName", "PublisherName")
-"""Columns of 1.2 that 1.4 has no more."""
+OLD_COLUMNS = (
+    "CapacityReservationId",
+    "CapacityReservationStatus",
+    "CommitmentDiscountCategory",
+    "CommitmentDiscountId",
+    "CommitmentDiscountName",
+    "CommitmentDiscountQuantity",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountType",
+    "CommitmentDiscountUnit",
+    "InvoiceId",
+    "PricingCurrency",
+    "PricingCurrencyContractedUnitPrice",
+    "PricingCurrencyEffectiveCost",
+    "PricingCurrencyListUnitPrice",
+    "ProviderName",
+    "PublisherName",
+)
+"""Columns of 1.2 alone: those that 1.4 has no more, and conditional ones that its validator asks for."""
 
 
 class FocusVersion(msgspec.Struct, frozen=True):
@@ -195,6 +212,7 @@ def charge_cells(month: str, period: tuple[int, int], currency: str, account: st
         "BillingAccountName": account,
         "BillingAccountType": "Cluster",
         "BillingCurrency": currency,
+        "PricingCurrency": currency,
         "BillingPeriodEnd": _stamp(month_end_us(month)),
         "BillingPeriodStart": _stamp(begin_us(month)),
         "ChargeCategory": "Usage",
@@ -245,6 +263,7 @@ def split(parts: Sequence[ChargePart], pods: Mapping[PodUid, LedgerPod]) -> Iter
             "ContractedCost": cost,
             "EffectiveCost": cost,
             "ListCost": cost,
+            "PricingCurrencyEffectiveCost": cost,
             "ChargeDescription": part.bucket if not part.reason else f"{part.bucket}: {part.reason}",
             "AllocatedMethodId": METHOD,
             "AllocatedMethodDetails": _details(part, ratio),
