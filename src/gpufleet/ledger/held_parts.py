@@ -69,7 +69,7 @@ def charges(parts: Sequence[Fraction]) -> tuple[tuple[int, ...], int]:
 
 @functools.lru_cache(maxsize=65_536)
 def charges_of_ratios(ratios: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int]:
-    """The same of parts as numerators and denominators.
+    """What each of the parts of one card is charged, and what is free, of numerators and denominators.
 
     Answers are kept, since few combinations of parts make up most of a month. They are kept by whole
     numbers, because fractions take many times as long to be found again.
