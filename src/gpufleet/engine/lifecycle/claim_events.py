@@ -2,7 +2,7 @@
 
 Lines are woken only by what may be to the good of a pod that waits: that a claim is new, or has by now what
 was chosen for it, is no such thing. A pod whose place is kept until claims have given back their devices is
-looked at again.
+tried again.
 """
 
 from collections.abc import Callable
