@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpufleet.device_selectors.cel_errors import CostExceededError, ExpressionError
 from gpufleet.device_selectors.parsing import DEPTH_MAX, LENGTH_MAX
-from gpufleet.device_selectors.selector import DeviceView, selector
+from gpufleet.device_selectors.selector import DeviceView, Selector, selector
 from gpufleet.device_selectors.values import Version
 from gpufleet.model.quantity import parse_quantity
 
@@ -102,3 +102,30 @@ def test_versions_are_ordered_as_their_specification_orders_them() -> None:
         assert [one.compare(other) for other in versions] == [
             (at > place) - (at < place) for place in range(len(versions))
         ]
+
+
+def test_a_verdict_holds_for_all_devices_that_differ_in_what_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    found = Selector._found
+    monkeypatch.setattr(
+        Selector,
+        "_found",
+        lambda self, device, cost_max: (asked.append(device), found(self, device, cost_max))[1],
+    )
+    one = selector(
+        'device.attributes["d.example"].kept == 1 && device.capacity["d.example"].memory.isGreaterThan(quantity("1"))'
+    )
+
+    def view(**attributes: bool | int | str) -> DeviceView:
+        return DeviceView("d.example", attributes, {"memory": parse_quantity("2")})
+
+    assert [one.verdict(view(kept=1, uuid=f"u{number}")).is_match for number in range(3)] == [True] * 3
+    assert len(asked) == 1
+    assert not one.verdict(view(kept=2, uuid="u")).is_match
+    # Equal to 1 for Python, and no number for CEL.
+    assert not one.verdict(view(kept=True)).is_match
+    assert one.verdict(view(uuid="u")).error
+    assert not one.verdict(DeviceView("other.example", {"kept": 1}, {})).is_match
+    assert len(asked) == 5

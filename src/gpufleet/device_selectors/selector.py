@@ -5,8 +5,8 @@ GPUs are looked at once. Environment: Kubernetes, dynamic-resource-allocation/ce
 """
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpufleet.device_selectors.cel_errors import EvaluationError, ExpressionError
 from gpufleet.device_selectors.checking import Environment, checked
@@ -23,6 +23,9 @@ COST_MAX = 1_000_000
 
 SELECTORS_KEPT_MAX = 1024
 """Compiled selectors that are kept: more than classes and templates of a cluster have."""
+
+VERDICTS_KEPT_MAX = 1024
+"""Of one selector: it reads few attributes, and of these a cluster has few values."""
 
 _DEVICE = Type("kubernetes.DRADevice")
 
@@ -91,8 +94,37 @@ class Selector:
     needs: tuple[NeededValue, ...] = ()
     """What every device has that it chooses."""
 
+    _known: dict[Hashable, Verdict] = field(default_factory=dict)
+    """Verdicts by all that it can read of a device: cards of one model differ in what no selector reads."""
+
     def verdict(self, device: DeviceView, cost_max: int = COST_MAX) -> Verdict:
         """Ask it of a device. Raises CostExceededError above the limit."""
+        content = self._content(device) if cost_max == COST_MAX else None
+        known = None if content is None else self._known.get(content)
+        if known is None:
+            known = self._found(device, cost_max)
+            if content is not None and len(self._known) < VERDICTS_KEPT_MAX:
+                self._known[content] = known
+        return known
+
+    def _content(self, device: DeviceView) -> Hashable | None:
+        """What it reads of a device; None where that is not known, or has no hash."""
+        if self.reads is None:
+            return None
+        found: list[Hashable] = [device.driver, device.allow_multiple_allocations]
+        for name, value in device.attributes.items():
+            if name.rpartition("/")[2] in self.reads:
+                if not isinstance(value, bool | int | str | Version):
+                    return None
+                # 1 and true are two values, and equal to Python.
+                found += (name, type(value), value)
+        for name, amount in device.capacity.items():
+            if name.rpartition("/")[2] in self.reads:
+                found += (name, Quantity, amount.nano, amount.notation)
+        return tuple(found)
+
+    def _found(self, device: DeviceView, cost_max: int) -> Verdict:
+        """Ask it anew."""
         frame = Frame({"device": device.variable()}, cost_max)
         try:
             found = self._step(frame)
