@@ -114,9 +114,9 @@ def test_a_verdict_holds_for_all_devices_that_differ_in_what_is_not_read(
         "_found",
         lambda self, device, cost_max: (asked.append(device), found(self, device, cost_max))[1],
     )
-    one = selector(
-        'device.attributes["d.example"].kept == 1 && device.capacity["d.example"].memory.isGreaterThan(quantity("1"))'
-    )
+    kept = 'device.attributes["d.example"].kept == 1'
+    more = 'device.capacity["d.example"].memory.isGreaterThan(quantity("1"))'
+    one = selector(f"{kept} && {more}")
 
     def view(**attributes: bool | int | str) -> DeviceView:
         return DeviceView("d.example", attributes, {"memory": parse_quantity("2")})
