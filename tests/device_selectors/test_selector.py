@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpufleet.device_selectors.cel_errors import CostExceededError, ExpressionError
 from gpufleet.device_selectors.parsing import DEPTH_MAX, LENGTH_MAX
-from gpufleet.device_selectors.selector import DeviceView, Selector, selector
+from gpufleet.device_selectors.selector import DeviceView, Selector, Verdict, selector
 from gpufleet.device_selectors.values import Version
 from gpufleet.model.quantity import parse_quantity
 
@@ -109,11 +109,12 @@ def test_a_verdict_holds_for_all_devices_that_differ_in_what_is_not_read(
 ) -> None:
     asked: list[object] = []
     found = Selector._found
-    monkeypatch.setattr(
-        Selector,
-        "_found",
-        lambda self, device, cost_max: (asked.append(device), found(self, device, cost_max))[1],
-    )
+
+    def counted(self: Selector, device: DeviceView, cost_max: int) -> Verdict:
+        asked.append(device)
+        return found(self, device, cost_max)
+
+    monkeypatch.setattr(Selector, "_found", counted)
     kept = 'device.attributes["d.example"].kept == 1'
     more = 'device.capacity["d.example"].memory.isGreaterThan(quantity("1"))'
     one = selector(f"{kept} && {more}")

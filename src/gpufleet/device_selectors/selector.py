@@ -117,10 +117,10 @@ class Selector:
                 if not isinstance(value, bool | int | str | Version):
                     return None
                 # 1 and true are two values, and equal to Python.
-                found += (name, type(value), value)
+                found.append((name, type(value), value))
         for name, amount in device.capacity.items():
             if name.rpartition("/")[2] in self.reads:
-                found += (name, Quantity, amount.nano, amount.notation)
+                found.append((name, Quantity, amount.nano, amount.notation))
         return tuple(found)
 
     def _found(self, device: DeviceView, cost_max: int) -> Verdict:
