@@ -347,7 +347,8 @@ def data_stores(settings: AgentSettings) -> tuple[list[Path], list[DataServer]]:
         checked_origin(one, "--data-redirect", one)
     folders = [folder_of(one) for one in settings.data_store if not is_address(one)]
     addresses = [one for one in settings.data_store if is_address(one)]
-    if not addresses:
+    authority = settings.data_certificate_authority
+    if not addresses and authority is None:
         return folders, []
     # Loaded where a server is named alone: what speaks HTTP and TLS takes memory on each node.
     import ssl
@@ -355,8 +356,12 @@ def data_stores(settings: AgentSettings) -> tuple[list[Path], list[DataServer]]:
     from gpufleet.agent.data.sources.servers import Server
 
     tls = ssl.create_default_context()
-    if settings.data_certificate_authority is not None:
-        tls.load_verify_locations(settings.data_certificate_authority)
+    if authority is not None:
+        try:
+            tls.load_verify_locations(authority)
+        except (ssl.SSLError, OSError) as error:
+            field, expected = "--data-certificate-authority", "a file of certificates in PEM"
+            raise InputError(str(error), field=field, value=str(authority), expected=expected) from error
     return folders, [Server(one, settings.data_redirect, tls) for one in addresses]
 
 
