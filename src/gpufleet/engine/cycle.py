@@ -30,12 +30,16 @@ from gpufleet.engine.preempt.victims import (
 )
 from gpufleet.engine.queueing.line import LineKey
 from gpufleet.engine.reserve.refused_together import RefusedTogether
-from gpufleet.engine.reserve.reservations import Reservations, earliest
+from gpufleet.engine.reserve.reservations import HeldReservation, Reservations, earliest
+from gpufleet.engine.reserve.start_proof import StartProof
 from gpufleet.engine.serving.carrying_out import CarryingOut
 from gpufleet.engine.serving.gangs import GangLines
 from gpufleet.engine.serving.other_ways import OtherWays
 from gpufleet.engine.serving.pods import PodLines
 from gpufleet.engine.work_slices import SEARCH_WORK, WorkSlice
+
+NOTHING_KNOWN: frozenset[int] = frozenset()
+"""Of no pod it is certain that it cannot start."""
 
 
 class Cycle:
@@ -62,6 +66,7 @@ class Cycle:
         self.reservation_report = ReservationReport(state, reservations)
         self.verdicts = Verdicts(state, reservations, self.reservation_report)
         self.search_retries = SearchRetries(state)
+        self.start_proof = StartProof(state, victims, reservations)
         self.refusing = RefusedTogether(state, victims, reservations, self.search_retries)
         self.carrying_out = CarryingOut(
             state, nominations, reservations.guests, moving.replacements, self.reservation_report
@@ -166,6 +171,7 @@ class Cycle:
         that comes alone, and calls would be most of it.
         """
         state, reservations, nominations = self.state, self.reservations, self.nominations
+        reservations.nothing_starts, reservations.hopeless = False, NOTHING_KNOWN
         replacements, queues = self.moving.replacements, state.queues
         # Queues first: all that follows asks which queue a workload belongs to and whether it may start.
         settled = (queues.is_active or queues.tree.is_stale) and queues.settle(state.named_queue)
@@ -182,24 +188,30 @@ class Cycle:
             replacements.drop_ended(at_us)
         # Before work has its turn, so that a holder competes by its turn and not by having been first.
         if reservations.held_by_holder or reservations.dues.heap:
-            reservations.put_aside(at_us, self.search_retries.next_due_us())
+            retry_us = self.search_retries.next_due_us()
+            reservations.put_aside(at_us, retry_us, never if settled else self.start_proof.holds)
         if nominations.recalled or nominations.made:
             self._resume_recalled(at_us)
         # Before any line has its turn: pods for which a place is kept go first into what has fallen free.
         if state.departures.nominations:
             self._serve_nominated()
         state.pods.left_nodes.clear()
+        nothing_starts = reservations.nothing_starts
         if state.changes.room.take():
             state.changes.note(Change.ROOM_OFFERED)
-            if state.waiting.parked_by_shape or state.waiting.parked_gangs:
+            if not nothing_starts and (state.waiting.parked_by_shape or state.waiting.parked_gangs):
                 self._wake_lines_that_may_fit()
-        if settled or queues.is_active:
+        if settled or (queues.is_active and not nothing_starts):
             state.wake_kept_out(every_line=settled)
         if state.neighbours.shapes_to_retry:
             self._wake_shapes_to_retry()
-        self.search_retries.wake(at_us)
+        self.search_retries.wake(at_us, in_vain=nothing_starts)
+        if nothing_starts:
+            reservations.keep_as_they_are(at_us)
         if self.overtime.is_watching or self.violations.watches or queues.is_active:
             self._end_unasked(at_us)
+            if nothing_starts and state.departures.evicted:
+                reservations.put_aside_after_all()
 
     def _end_unasked(self, at_us: int) -> None:
         """Ends that no workload asked for come before the turns: the turns count on what they leave."""
@@ -345,3 +357,8 @@ class Cycle:
                     instructions = self.carrying_out.instructions
             else:
                 waiting.tell_later(key)
+
+
+def never(_held: list[HeldReservation], _at_us: int) -> bool:
+    """Nothing is certain while queues are described anew."""
+    return False

@@ -3,6 +3,7 @@
 import random
 
 import msgspec
+import numpy as np
 import pytest
 
 from gpufleet.engine import event
@@ -138,6 +139,29 @@ def may_find_for_one_gpu(story: Story) -> bool:
 def test_a_queue_that_has_its_own_takes_back_nothing_however_much_others_borrow() -> None:
     assert not may_find_for_one_gpu(with_a_borrower(a_gpus=2))
     assert may_find_for_one_gpu(with_a_borrower(a_gpus=1))
+
+
+def test_only_what_is_borrowed_of_that_which_is_asked_for_can_be_taken_back() -> None:
+    story = with_a_borrower(a_gpus=1)
+    state = story.engine.state
+    nothing_asked = np.zeros_like(state.gate.asked(state.pods.row_by_uid[PodUid("a0")]))
+    queue = state.waiting.queues[QueueName("a")]
+    assert not QuickReject(state).may_find(5, queue, lacks_quota=False, asked=nothing_asked)
+    assert may_find_for_one_gpu(story)
+
+
+def finds_none_beside(story: Story, waits: str, *reserved: str) -> bool:
+    """Whether sums tell that a pod finds no victim, whatever becomes of the places of others."""
+    rows = story.engine.state.pods.row_by_uid
+    reject = QuickReject(story.engine.state)
+    return reject.finds_none_beside([rows[PodUid(waits)]], [rows[PodUid(uid)] for uid in reserved])
+
+
+def test_a_place_that_is_put_aside_is_one_more_that_its_queue_is_owed() -> None:
+    story = with_a_borrower(a_gpus=2)
+    assert finds_none_beside(story, "a0")
+    # Without a1 the queue has one of the two that it owns, so it takes back what b has borrowed.
+    assert not finds_none_beside(story, "a0", "a1")
 
 
 def test_it_may_evict_while_it_borrows_if_its_policy_says_so() -> None:

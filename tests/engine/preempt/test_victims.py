@@ -1,6 +1,6 @@
 """The seam for preemption: a search of one's own that proves its victims on a trial."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpufleet.engine.lifecycle.engine_state import EngineState
 from gpufleet.engine.lifecycle.nominations import placement_of
@@ -37,6 +37,10 @@ class LowestFirst:
         return False
 
     def finds_none_in_fleet(self, _kinds: Iterable[tuple[Queue, int]], _state: EngineState) -> bool:
+        """Nothing is known before pods are looked at."""
+        return False
+
+    def finds_none_beside(self, _rows: Sequence[int], _reserved: Sequence[int], _state: EngineState) -> bool:
         """Nothing is known before pods are looked at."""
         return False
 

@@ -55,8 +55,11 @@ class SearchRetries:
         """The searches for all of these failed, and nothing but a change lets them find more."""
         self._failed_at.update(dict.fromkeys(lines, self.changes.count))
 
-    def wake(self, at_us: int) -> None:
-        """Wake the lines whose search may find more than before."""
+    def wake(self, at_us: int, *, in_vain: bool = False) -> None:
+        """Wake the lines whose search may find more than before.
+
+        ``in_vain``: it is certain that no search finds anything by what has happened until now.
+        """
         if self._least_priority is not None:
             self._wake_for_lower_priority(self._least_priority)
         departures = self.state.departures
@@ -70,6 +73,8 @@ class SearchRetries:
                 self._failed_at[line] = -1
                 self._all_noted_at = -1
         self._search_on_at_us = None
+        if in_vain:
+            self._all_noted_at = self.changes.count
         # Without lines there is nothing to note: a line whose search fails later is noted with its own count.
         if self._failed_at and self._all_noted_at != self.changes.count:
             self._wake_some(at_us)

@@ -9,7 +9,7 @@ could not evict itself were told to end and do not end yet, it evicts none: thei
 so far (``leaving``), and later work would evict others in place of earlier work that needs this room as well.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -101,10 +101,15 @@ class PreemptionSearch:
         """True if sums of the fleet tell that none of these can evict a pod: queues with priorities."""
         return self._quick_reject_of(state).finds_none_in_fleet(kinds)
 
+    def finds_none_beside(self, rows: Sequence[int], reserved: Sequence[int], state: EngineState) -> bool:
+        """True if sums tell that none of these can evict a pod, whatever is put aside of what is reserved."""
+        return self._quick_reject_of(state).finds_none_beside(rows, reserved)
+
     def _quick_reject_of(self, state: EngineState) -> QuickReject:
-        if self._quick_reject is None or self._quick_reject.state is not state:
-            self._quick_reject = QuickReject(state)
-        return self._quick_reject
+        reject = self._quick_reject
+        if reject is None or reject.state is not state:
+            reject = self._quick_reject = QuickReject(state)
+        return reject
 
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work of a described queue, and outside of all queues where priority decides."""
@@ -116,11 +121,10 @@ class PreemptionSearch:
         """The rows of all pods that the policies, or priority, let a workload evict now."""
         rank = rank_of(unplaced, state)
         queue = state.waiting.queues.get(rank.queue)
-        if queue is not None:
-            return SearchRun(unplaced, state).evictable(rank, queue)
-        if not self.has_rule_for(unplaced, state):
+        if queue is None and not self.has_rule_for(unplaced, state):
             return set()
-        return SearchRun(unplaced, state).evictable(rank, Queue(rank.queue, preemption=BY_PRIORITY_ALONE))
+        queue = queue or Queue(rank.queue, preemption=BY_PRIORITY_ALONE)
+        return SearchRun(unplaced, state).evictable(rank, queue)
 
 
 def _rows(units: list[Unit]) -> list[int]:
@@ -129,7 +133,7 @@ def _rows(units: list[Unit]) -> list[int]:
 
 
 def _rows_of(found: Candidates) -> set[int]:
-    return {row for unit in (*found.alone, *found.gangs) for row in unit.rows}
+    return set(_rows([*found.alone, *found.gangs]))
 
 
 class SearchRun:
@@ -154,11 +158,8 @@ class SearchRun:
             # A new leader decides as the one that told these pods to end: both know no more of them.
             if found is None and not self.leaving.soon and self._may_evict():
                 found = self._with_victims(rank, queue)
-        return (
-            NoEvictionPlan(self.cut, min(self._again_at_us, default=None))
-            if found is None
-            else self._plan(*found)
-        )
+        none = NoEvictionPlan(self.cut, min(self._again_at_us, default=None))
+        return none if found is None else self._plan(*found)
 
     def evictable(self, rank: Rank, queue: Queue) -> set[int]:
         """The rows of all pods that may be evicted, alone or with their gangs."""

@@ -5,7 +5,7 @@ trials of the state, as long as it takes all of it back. What it proposes is an 
 cycle carries out: victims are told to end, and the places are kept (``lifecycle.nominations``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from gpufleet.engine.instruction import WhyEvicted
@@ -85,6 +85,12 @@ class VictimSearch(Protocol):
         """True if ``finds_none`` is for each of these queues and priorities; False says nothing."""
         ...
 
+    def finds_none_beside(self, rows: Sequence[int], reserved: Sequence[int], state: EngineState) -> bool:
+        """True if ``find`` has no plan for any of these single pods, also where some of the ``reserved`` have
+        no place; False says nothing.
+        """
+        ...
+
     def has_rule_for(self, unplaced: UnplacedWorkload, state: EngineState) -> bool:
         """True for work for which pods may be evicted by some rule: of its queue, or outside of queues."""
         ...
@@ -108,6 +114,10 @@ class NoVictims:
         return True
 
     def finds_none_in_fleet(self, _kinds: Iterable[tuple[Queue, int]], _state: EngineState) -> bool:
+        """A search that never has a plan."""
+        return True
+
+    def finds_none_beside(self, _rows: Sequence[int], _reserved: Sequence[int], _state: EngineState) -> bool:
         """A search that never has a plan."""
         return True
 

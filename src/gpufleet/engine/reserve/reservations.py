@@ -10,7 +10,7 @@ free when the work it waits for has ended; only otherwise another is looked for.
 One workload of a queue holds a reservation at a time, and at most ``HELD_MAX`` in all.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -73,7 +73,8 @@ class Reservations:
     """All reservations of a fleet.
 
     ``held_by_holder`` may have some that facts have ended, ``held`` knows which. ``former`` are those that
-    this step has put aside.
+    this step has put aside. ``nothing_starts``: it was certain when the step began that no work that waits
+    can start, so that the places were kept. ``hopeless`` are the pods of which that is certain, as of then.
     """
 
     def __init__(self, state: EngineState, nominations: Nominations, overtime: Overtime) -> None:
@@ -88,6 +89,8 @@ class Reservations:
         self._tried_in_vain_us: dict[LineKey, int] = {}
         self.dues = RetryTimes(state.waiting)
         self._is_settled = False
+        self.nothing_starts = False
+        self.hopeless: frozenset[int] = frozenset()
 
     @property
     def are_pending(self) -> bool:
@@ -113,20 +116,30 @@ class Reservations:
 
     # Putting aside.
 
-    def put_aside(self, at_us: int, retry_us: int | None = None) -> bool:
+    def put_aside(
+        self, at_us: int, retry_us: int | None, nothing_starts: Callable[[list[HeldReservation], int], bool]
+    ) -> bool:
         """Before decisions that may matter to them: holders wait as others do; False if there are none.
 
-        ``retry_us`` is when searches for victims that failed are repeated next.
+        ``retry_us`` is when searches for victims that failed are repeated next. ``nothing_starts`` tells
+        whether it is certain that these decisions would come to nothing: then places are kept as they are
+        (``start_proof``).
         """
         if not self.held_by_holder and not self.dues.heap:
             return False
         held = self.held()
         is_retried = retry_us is not None and retry_us <= at_us
         matters = bool(held) and self._may_matter(held, at_us, is_retried=is_retried)
+        if held and (matters or self._others_come_first(held)):
+            self.nothing_starts = nothing_starts(held, at_us)
         # A queue has one holder: as long as that keeps its place, work behind it could hold none.
-        self.dues.wake(at_us, behind_holders=matters)
-        if not held or not (matters or self._others_come_first(held)):
+        self.dues.wake(at_us, behind_holders=matters and not self.nothing_starts)
+        if not held or self.nothing_starts or not (matters or self._others_come_first(held)):
             return False
+        self._put_aside(held)
+        return True
+
+    def _put_aside(self, held: list[HeldReservation]) -> None:
         # Until something of this is not as it was.
         self._is_settled = True
         for one in held:
@@ -141,7 +154,26 @@ class Reservations:
             self.state.waiting.reserved_heads.pop(one.queue, None)
             self.nominations.take_back(one.nomination)
             self._let_stand_in_line(rows)
-        return True
+
+    def cannot_start(self, row: int) -> bool:
+        """True for a pod that fits nowhere in this step, whatever is reserved, unless others leave for it."""
+        return row in self.hopeless and not self.state.departures.evicted
+
+    def put_aside_after_all(self) -> None:
+        """Pods were told to end since it was certain that nothing starts: now it is not."""
+        self.nothing_starts = False
+        self._put_aside(self.held())
+
+    def keep_as_they_are(self, at_us: int) -> None:
+        """It is certain that no holder starts by what has happened until now."""
+        count = self.state.changes.victims.count
+        for one in self.held_by_holder.values():
+            one.victim_changes = count
+            # A due that has passed would wake the engine at once, for ever.
+            if one.again_at_us is not None and one.again_at_us <= at_us:
+                one.again_at_us = self.guests.next_us(one.holder, at_us)
+        # What is said of work that waits may be another all the same.
+        self.version += 1
 
     def _may_matter(self, held: list[HeldReservation], at_us: int, *, is_retried: bool) -> bool:
         """True if something has happened by which a holder may start or be asked for its place."""
@@ -237,7 +269,7 @@ class Reservations:
             place = self.planner.find(unplaced, guests, own_queue_only=own_queue_only)
             since_us = unplaced.at_us
         if place is None:
-            self._note_in_vain(line.key, unplaced.at_us)
+            self.note_in_vain(line.key, unplaced.at_us)
             return None
         dues = (again_at_us, self.guests.next_us(holder, unplaced.at_us))
         return self._book(line, holder, place, since_us, earliest(dues))
@@ -278,10 +310,18 @@ class Reservations:
         # One a queue at a time: its work starts by turns, so the next head reserves after this one.
         if len(held) >= HELD_MAX or any(one.queue == queue.name for one in held):
             return False
-        tried_us = self._tried_in_vain_us.get(line.key)
+        return self.may_try_again(line.key, at_us)
+
+    def may_try_again(self, key: LineKey, at_us: int, *, is_noted: bool = True) -> bool:
+        """True unless a search for a place came to nothing a moment ago.
+
+        ``is_noted``: it is noted when the next one may come.
+        """
+        tried_us = self._tried_in_vain_us.get(key)
         if tried_us is None or at_us - tried_us >= TRY_AGAIN_US:
             return True
-        self.dues.note(line.key, tried_us + TRY_AGAIN_US)
+        if is_noted:
+            self.dues.note(key, tried_us + TRY_AGAIN_US)
         return False
 
     def none_is_near(self, lines: Iterable[Line], settled: Iterable[CalledLines], at_us: int) -> bool:
@@ -315,7 +355,7 @@ class Reservations:
             self.dues.note(key, due_us)
         return True
 
-    def _note_in_vain(self, key: LineKey, at_us: int) -> None:
+    def note_in_vain(self, key: LineKey, at_us: int) -> None:
         """No end of running work helps a workload: not to be asked again at once."""
         lines = self.state.waiting.lines
         # Lines that are gone are dropped here, or the table would only grow.
@@ -333,10 +373,11 @@ class Reservations:
         pods = self.state.pods
         running = [row for row in former.waits_for if pods.pods[row] and pods.node_row(row) is not None]
         # If it waited for no pod any more it would have started: something else speaks against it.
-        good = bool(running) and self._is_still_good(former, running, unplaced)
+        good = bool(running) and self.is_still_good(former, running, unplaced)
         return FuturePlace(former.placements, tuple(running)) if good else None
 
-    def _is_still_good(self, former: PutAside, running: list[int], unplaced: UnplacedWorkload) -> bool:
+    def is_still_good(self, former: PutAside, running: list[int], unplaced: UnplacedWorkload) -> bool:
+        """True if the workload fits in its former place once the work that it waited for has ended."""
         state = self.state
         rows = [one.row for one in former.placements]
         # Members may have come or left since, or a gang may ask for more of them.

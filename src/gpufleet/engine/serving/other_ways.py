@@ -38,6 +38,10 @@ class OtherWays:
         self.left_over = LeftOver(self.state)
         self._again_at_us: int | None = None
 
+    def cannot_start(self, row: int) -> bool:
+        """True if it is certain that a pod has no place in this step, unless others end for it."""
+        return self.reservations.cannot_start(row)
+
     def behind_reservations(self, workload: Workload) -> list[int]:
         """Book it where others start later, or on a node before it is empty; the rows booked, none if not."""
         unplaced = self._unplaced(workload)
@@ -49,7 +53,8 @@ class OtherWays:
         if not workload.must_start:
             return False
         unplaced = self._unplaced(workload)
-        found = self.reservations.guests.plan(unplaced) or self.victims.find(unplaced, self.state)
+        plan = None if self.cannot_start(workload.row) else self.reservations.guests.plan(unplaced)
+        found = plan or self.victims.find(unplaced, self.state)
         if not isinstance(found, EvictionPlan):
             if isinstance(found, NoEvictionPlan):
                 self._again_at_us = found.again_at_us

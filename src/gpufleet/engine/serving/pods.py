@@ -47,7 +47,7 @@ class PodLines:
             # Nothing has happened since it was tried.
             state.refused_newcomer = None
             return self._seek_or_park(line, row)
-        if self._place(line, row) == layout.NOT_SET:
+        if self.other_ways.cannot_start(row) or self._place(line, row) == layout.NOT_SET:
             return self._seek_or_park(line, row)
         self.carrying_out.bind(row)
         state.waiting.advance(line)
@@ -100,8 +100,7 @@ class PodLines:
     def _find_other_ways(self, line: Line, row: int, *, lacks_quota: bool) -> bool:
         """A pod fits nowhere as things are: True if it starts all the same, or a place is kept for it."""
         workload, other_ways = self.state.workloads.single(row), self.other_ways
-        behind = other_ways.behind_reservations(workload)
-        if behind:
+        if not other_ways.cannot_start(row) and other_ways.behind_reservations(workload):
             self.carrying_out.bind(row)
         elif not other_ways.seek(line, workload):
             if not other_ways.reserve(line, workload, lacks_quota=lacks_quota):
