@@ -104,6 +104,9 @@ class QuickReject:
         state, pods = self.state, self.state.store.tables.pods
         if state.gangs.by_name or state.departures.announced or state.departures.evicted:
             return False
+        # Claims of pods that are gone may give back devices.
+        if state.neighbours.is_active:
+            return False
         unsure: dict[tuple[QueueName, int], Int64Array] = {}
         for row in rows:
             name, shape = state.named_queue(row), pods.item(layout.POD_SHAPE, row)
