@@ -58,13 +58,6 @@ class Planner:
             return FuturePlace(again, tuple(near))
         return FuturePlace(placements, tuple(rows))
 
-    def may_find(self, unplaced: UnplacedWorkload, guests: list[int], *, own_queue_only: bool) -> bool:
-        """True if a place falls free once all that a search may count on has ended."""
-        candidates = set(self._candidates(unplaced, own_queue_only=True))
-        if not own_queue_only:
-            candidates.update(self._candidates(unplaced, own_queue_only=False))
-        return bool(self.place_without(unplaced, sorted(candidates.union(guests))))
-
     def _enough(self, unplaced: UnplacedWorkload, rows: list[int]) -> int:
         """How many of them must end, the first ones first."""
         enough = 1

@@ -269,7 +269,7 @@ class Reservations:
             place = self.planner.find(unplaced, guests, own_queue_only=own_queue_only)
             since_us = unplaced.at_us
         if place is None:
-            self.note_in_vain(line.key, unplaced.at_us)
+            self._note_in_vain(line.key, unplaced.at_us)
             return None
         dues = (again_at_us, self.guests.next_us(holder, unplaced.at_us))
         return self._book(line, holder, place, since_us, earliest(dues))
@@ -355,7 +355,7 @@ class Reservations:
             self.dues.note(key, due_us)
         return True
 
-    def note_in_vain(self, key: LineKey, at_us: int) -> None:
+    def _note_in_vain(self, key: LineKey, at_us: int) -> None:
         """No end of running work helps a workload: not to be asked again at once."""
         lines = self.state.waiting.lines
         # Lines that are gone are dropped here, or the table would only grow.

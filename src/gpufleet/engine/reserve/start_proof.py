@@ -65,10 +65,6 @@ class StartProof:
         is_news = self.state.changes.room.is_pending or any(one.victim_changes != count for one in held)
         # All are asked: when a line may ask again is noted for each.
         due = [line for line in lines if self._may_reserve(line, at_us, is_news=is_news)]
-        if due:
-            with self.state.trial() as trial:
-                trial.release_all(holders)
-                due = [line for line in due if self._may_find_place(line, at_us)]
         if due or not hopeless.issuperset(rows):
             return False
         if not self.victims.finds_none_beside(rows, holders, self.state):
@@ -164,17 +160,3 @@ class StartProof:
         if reserved is not None and reserved < head:
             return False
         return self.reservations.may_try_again(line.key, at_us, is_noted=is_news)
-
-    def _may_find_place(self, line: Line, at_us: int) -> bool:
-        """True if a line may find a place that falls free, asked while nothing is reserved.
-
-        Otherwise it has searched in vain.
-        """
-        workload = self.state.workloads.first_of(line)
-        guests = self.reservations.guests.rows_of(workload.name, at_us)
-        lacks_quota = is_kept_out_by_handle(self.state.store.handle, workload.row)
-        unplaced = UnplacedWorkload(workload, at_us)
-        if self.reservations.planner.may_find(unplaced, guests, own_queue_only=lacks_quota):
-            return True
-        self.reservations.note_in_vain(line.key, at_us)
-        return False
