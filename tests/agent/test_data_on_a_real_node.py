@@ -23,7 +23,7 @@ from gpufleet.localkube.node.images import shell_layer
 from gpufleet.localkube.node_agent import await_resource, machine_of, start_agent
 from gpufleet.localkube.simulated_nodes import SimulatedNodes, gpu_model
 from gpufleet.model.resource_names import NVIDIA_GPU
-from tests.agent.data.sources.registries import PROGRAM, RealRegistry, image_of, real_registry
+from tests.agent.data.sources.registries import RealRegistry, image_of, real_registry
 from tests.agent.data.test_copying import marked
 from tests.localkube.cluster import a_scheduled_real_node
 from tests.localkube.real_node import PODS, a_pod, await_end, await_pod, awaited, get_pod
@@ -93,7 +93,6 @@ def complete(cluster: LocalCluster) -> set[str]:
     return {f"{one['kind']}/{one['name']}" for one in entries if one["complete"]}
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="docker-registry is not installed (Debian: docker-registry)")
 def test_data_and_image_are_there_before_the_pod_has_its_node(real: Real) -> None:
     cluster = real.cluster
     image = f"{real.registry.host}/team/large:1"

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.agent.data.sources.http_store import HttpStore
+from tests.lacking import lacking
 
 PROGRAM = shutil.which("docker-registry")
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -116,7 +117,8 @@ class RealRegistry:
 @contextmanager
 def real_registry(folder: Path) -> Iterator[RealRegistry]:
     """The program with an empty store in a folder."""
-    assert PROGRAM is not None
+    if PROGRAM is None:
+        lacking("docker-registry is not installed: apt-get install docker-registry")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     settings = folder / "registry.yml"

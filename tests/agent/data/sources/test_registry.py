@@ -10,7 +10,6 @@ import pytest
 from tests.agent.data.sources.filled_cache import bring, cache_of, contents
 from tests.agent.data.sources.http_store import Answer, HttpStore
 from tests.agent.data.sources.registries import (
-    PROGRAM,
     RAW,
     manifest_of,
     put_into_stand_in,
@@ -20,7 +19,6 @@ from tests.agent.data.sources.registries import (
 FILES = {"config.json": b"{}", "weights/a.safetensors": b"w" * 70_000}
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="docker-registry is not installed (Debian: docker-registry)")
 def test_an_artifact_of_a_real_registry_arrives_whole(tmp_path: Path) -> None:
     with real_registry(tmp_path) as registry:
         first = registry.push("models/org/name", "v1", FILES)
