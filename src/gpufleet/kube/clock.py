@@ -5,6 +5,7 @@ with virtual time runs the very same code in the simulation.
 """
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -29,8 +30,11 @@ class MachineClock:
     """The time of this machine."""
 
     def monotonic_s(self) -> float:
-        """The running loop's time, in seconds."""
-        return asyncio.get_running_loop().time()
+        """The running loop's time, in seconds; in a thread without a loop the machine's, as loops count."""
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return time.monotonic()
 
     def now(self) -> datetime:
         """The wall time in UTC."""

@@ -3,7 +3,6 @@
 A network disk that hangs must stop neither the agent nor its end.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -29,6 +28,7 @@ class ThreadedDisk:
     ) -> None:
         self._cache = StagingCache(stores, cache, lambda: clock.now().timestamp(), servers)
         self._bytes_per_s = bytes_per_s
+        self._clock = clock
 
     async def lacking(self, asks: Sequence[DataAsk]) -> Lacking:
         """What is to be copied."""
@@ -44,9 +44,14 @@ class ThreadedDisk:
 
     async def copy(self, wanted: DataEntry, still_wanted: Callable[[], bool]) -> int:
         """Copy it. Raises NotCopiedError, CopyStoppedError and OSError."""
-        # The loop's own clock: the copy's thread has no running loop that could be asked for one.
-        pace = Bandwidth(self._bytes_per_s, still_wanted, asyncio.get_running_loop().time)
-        return await in_daemon_thread(lambda: self._cache.copy(wanted, pace))
+
+        def copy() -> int:
+            # Made in the thread that asks it for the time.
+            return self._cache.copy(
+                wanted, Bandwidth(self._bytes_per_s, still_wanted, self._clock.monotonic_s)
+            )
+
+        return await in_daemon_thread(copy)
 
     async def tidy(self, wanted: Sequence[DataEntry]) -> None:
         """Remove what was broken off."""
