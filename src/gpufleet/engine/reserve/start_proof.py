@@ -59,7 +59,7 @@ class StartProof:
         lines = [line for line in list(waiting.lines.values()) if waiting.trim(line)]
         holders = [row for one in held for row in one.nomination.rows]
         rows = [*(line.waiting[0][-1] for line in lines), *holders]
-        hopeless = self._without_room(held, rows, holders, at_us)
+        hopeless = self._without_room(rows, holders, at_us)
         self.reservations.hopeless = hopeless
         count = self.state.changes.victims.count
         is_news = self.state.changes.room.is_pending or any(one.victim_changes != count for one in held)
@@ -83,19 +83,18 @@ class StartProof:
             return False
         return len(state.waiting.lines) <= LINES_MAX
 
-    def _without_room(
-        self, held: list[HeldReservation], rows: list[int], holders: list[int], at_us: int
-    ) -> frozenset[int]:
-        """Those of these pods that fit nowhere while nothing is reserved, and holders not without guests."""
+    def _without_room(self, rows: list[int], holders: list[int], at_us: int) -> frozenset[int]:
+        """Those of these pods that fit nowhere while nothing is reserved, nor without their guests."""
         with self.state.trial() as trial:
             trial.release_all(holders)
             lacking = self._lacking(rows)
-        promised = self.reservations.guests
+        promised, pod_at = self.reservations.guests, self.state.pods.pod_at
         if not promised.promises:
             return lacking
-        guests = {one.holder: promised.rows_of(one.holder, at_us) for one in held}
+        # Work that held a place before has its guests still.
+        guests = {row: promised.rows_of(pod_at(row).workload, at_us) for row in rows}
         gone = dict.fromkeys(row for theirs in guests.values() for row in theirs)
-        hosts = [row for one in held if guests[one.holder] for row in one.nomination.rows]
+        hosts = [row for row in rows if guests[row]]
         if not gone:
             return lacking
         with self.state.trial() as trial:
