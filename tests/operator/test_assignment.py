@@ -66,6 +66,24 @@ def test_the_images_of_one_node_come_from_one_policy() -> None:
     assert found.refusals == ()
 
 
+def test_one_image_is_started_in_one_way_on_all_nodes() -> None:
+    """The pods of an image are of one DaemonSet, so each policy would change what the other one wants."""
+    open_one, own = (
+        {"source": "Image", "image": DIGEST, "kernelModules": one} for one in ("Open", "Proprietary")
+    )
+    nodes = (node("a", labels={"pool": "a"}), node("b", labels={"pool": "b"}))
+    first = policy("first", {"pool": "a"}, driver=open_one)
+    found = assigned(first, policy("second", {"pool": "b"}, driver=own), nodes=nodes)
+    assert [one.holding for one in found] == [(), ()]
+    assert {one.refusals for one in found} == {found[0].refusals}
+    assert found[0].refusals[0].sentence() == (
+        "first and second start one driver image with kernelModules Open and Proprietary; "
+        "name the same in both, or another image"
+    )
+    both = assigned(first, policy("second", {"pool": "b"}, driver=open_one), nodes=nodes)
+    assert [len(one.holding) for one in both] == [1, 1]
+
+
 def test_taints_of_one_key_with_different_effects_are_different_fields() -> None:
     soft, hard = ({"key": "gpu", "effect": effect} for effect in ("PreferNoSchedule", "NoExecute"))
     (found,) = assigned(policy("first", taints=[soft]), policy("second", taints=[hard]))

@@ -158,7 +158,7 @@ def _rollout(source: Source, path: tuple[str, ...], notes: FieldNotes) -> dict[s
         notes.approximated(source, f"{place}.maxParallelUpgrades", "spec.rollout.maxParallel", said)
     wait_s = source.get(*path, "waitForCompletion", "timeoutSeconds")
     if isinstance(wait_s, int) and wait_s > 0:
-        leave_s = source.get(*path, "podDeletion", "timeoutSeconds") or 0
+        leave_s = source.number(*path, "podDeletion", "timeoutSeconds") or 0
         found["drainTimeout"] = f"{wait_s + leave_s}s"
         said = "with the time that pods have to leave; then the node is given up, and no pod is deleted"
         field = f"{place}.waitForCompletion.timeoutSeconds"

@@ -3,7 +3,7 @@
 One field of one node has one policy. Where two policies name the same field of a node, both are refused
 there, whether their values differ or agree, and the node is left as it is by both. No order decides among
 them. A policy that writes a label which another one selects by is refused on all its nodes, because it would
-change what the other one is about.
+change what the other one is about; so are two that start one driver image in two ways.
 """
 
 import enum
@@ -25,6 +25,7 @@ class RefusalKind(enum.Enum):
     OVERLAP = "Overlap"
     SELECTOR = "WritesSelector"
     TWO_ROLLOUTS = "TwoRollouts"
+    SHARED_IMAGE = "SharedImage"
 
 
 class PolicyRefusal(msgspec.Struct, frozen=True):
@@ -60,6 +61,11 @@ class PolicyRefusal(msgspec.Struct, frozen=True):
                 f"{both} bring one node its {self.first_says} and its {self.second_says}, "
                 "which is one rollout; name both in one of them"
             )
+        if self.kind is RefusalKind.SHARED_IMAGE:
+            return (
+                f"{both} start one driver image with kernelModules {self.first_says} and {self.second_says}; "
+                "name the same in both, or another image"
+            )
         if self.kind is RefusalKind.OVERLAP:
             return f"{both} both set {self.field} to {self.first_says}; keep it in one of them"
         return (
@@ -81,6 +87,7 @@ def assign(policies: Iterable[FleetPolicy], nodes: Iterable[NodeFacts]) -> dict[
     """The policies of each node; a node that opted out has those that select it, and none holds."""
     ordered = sorted(policies, key=lambda one: one.name)
     writers = tuple(_selector_refusals(ordered))
+    shared = tuple(_image_refusals(ordered))
     found = {}
     for node in nodes:
         selecting = tuple(one for one in ordered if one.selector.accepts(node.labels))
@@ -90,6 +97,7 @@ def assign(policies: Iterable[FleetPolicy], nodes: Iterable[NodeFacts]) -> dict[
         names = {one.name for one in selecting}
         refusals = (
             *(one for one in writers if one.first in names),
+            *(one for one in shared if names & set(one.policies)),
             *_field_refusals(selecting),
             *_rollout_refusals(selecting),
         )
@@ -163,6 +171,21 @@ def _rollout_refusals(policies: tuple[FleetPolicy, ...]) -> Iterator[PolicyRefus
         if not set(first.images.parts) & set(parts):
             says, others = (" and ".join(one) for one in (first.images.parts, parts))
             yield PolicyRefusal(RefusalKind.TWO_ROLLOUTS, "the rollout", first.name, other.name, says, others)
+
+
+def _image_refusals(policies: list[FleetPolicy]) -> Iterator[PolicyRefusal]:
+    """Pods of one driver image come from one DaemonSet, on all nodes alike."""
+    by_image: dict[str, FleetPolicy] = {}
+    for policy in policies:
+        driver = policy.driver
+        if driver is None or not driver.image:
+            continue
+        first = by_image.setdefault(driver.image, policy)
+        # It is there by that image.
+        if first.driver is not None and first.driver.kernel_modules is not driver.kernel_modules:
+            says, others = (one.kernel_modules.value for one in (first.driver, driver))
+            kind, field = RefusalKind.SHARED_IMAGE, "driver.kernelModules"
+            yield PolicyRefusal(kind, field, first.name, policy.name, says, others)
 
 
 def _selector_refusals(policies: list[FleetPolicy]) -> Iterator[PolicyRefusal]:

@@ -198,14 +198,17 @@ class Rollouts:
         self._asking.policy(policy.name, step, policy.rollout or RolloutSettings())
         if self._planning is not None and _begins(step.actions):
             self._planning.began(policy.name)
-        whole = await self._renewed(policy)
-        for action in step.actions if whole else ():
-            whole = await self._carry_out(action, seen, policy.driver, found)
+        is_renewed = await self._renewed(policy)
+        whole = True
+        for action in step.actions:
+            # No driver starts in the way of another version; what ends or waits goes on.
+            starts = isinstance(action, SetDriver) and bool(action.image)
+            whole = (is_renewed or not starts) and await self._carry_out(action, seen, policy.driver, found)
             # The order matters: what rests on an action that failed is not done.
             if not whole:
                 break
         dues_s = [] if step.wake_at_us is None else [max(0.0, (step.wake_at_us - now_us) / US_PER_S)]
-        return [*dues_s, *self._waiting_dues_s(nodes), *([] if whole else [AGAIN_S])]
+        return [*dues_s, *self._waiting_dues_s(nodes), *([] if whole and is_renewed else [AGAIN_S])]
 
     async def _renewed(self, policy: FleetPolicy) -> bool:
         """Whether the DaemonSets of a policy are as this version makes them."""

@@ -124,7 +124,8 @@ class ClaimBinder:
         """Have devices given back with which a pod that waits cannot start, so that it may get others."""
         fresh = tuple(task for task in tasks if task.uid not in self._being_released)
         if fresh:
-            self._being_released.update(task.uid for task in fresh)
+            # A claim that was just made has no uid here yet.
+            self._being_released.update(task.uid for task in fresh if task.uid)
             self._releases.put_nowait((pod, fresh))
 
     async def run(self) -> None:

@@ -33,6 +33,8 @@ def test_a_name_gets_what_is_meant_and_not_written(written: str, name: str, dige
         "a b",
         "x:",
         "x:bad tag",
+        # 246 characters, and ten more with the registry.
+        "a/" + "b" * 240 + ":tag",
         "x@sha256:1",
         "x@",
         "../x",

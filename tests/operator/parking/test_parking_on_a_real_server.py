@@ -397,3 +397,13 @@ def test_kubernetes_ends_the_replica_that_frees_most_and_says_why_others_have_no
     assert service.turn() == 1
     assert service.condition()["status"] == "True"
     assert service.turn() == 0
+    service.scaled(3)
+    for one in service.pods():
+        if not one["spec"].get("nodeName"):
+            service.waits(one["metadata"]["name"], "WaitingForQuota")
+    assert service.turn() == 1
+    # Without any replica none waits.
+    service.scaled(0)
+    assert service.turn() == 1
+    assert service.condition()["status"] == "True"
+    assert service.turn() == 0

@@ -6,7 +6,12 @@ import msgspec
 
 from gpufleet.operator.services.deletion_costs import deletion_costs
 from gpufleet.operator.services.service_pods import DELETION_COST, OUR_COST, ServiceNode, ServicePod
-from gpufleet.operator.services.unplaced_replicas import unplaced
+from gpufleet.operator.services.unplaced_replicas import (
+    OwnerKey,
+    Unplaced,
+    replicas_by_owner,
+    unplaced,
+)
 from tests.kube.wire_objects import decoded
 
 NOW_US = 10**15
@@ -70,13 +75,23 @@ def test_costs_of_an_owner_are_left_alone_and_so_are_single_replicas() -> None:
     assert costs(pod("x", 2, "alone")) == {}
 
 
+def said(pods: list[ServicePod], deployments: dict[tuple[str, str], str]) -> dict[OwnerKey, Unplaced | None]:
+    return dict(unplaced(replicas_by_owner(pods, deployments, "gpufleet"), NOW_US))
+
+
 def test_what_waits_is_told_of_the_deployment_with_its_reason() -> None:
     pods = [pod("x", 4, "alone"), *(pod(f"w{one}", 4, reason="WaitingForQuota") for one in range(2))]
-    (found,) = unplaced(pods, {("a", "web-1"): "web"}, "gpufleet", NOW_US).items()
+    (found,) = said(pods, {("a", "web-1"): "web"}).items()
     assert found[0] == ("Deployment", "a", "web")
     assert found[1] is not None
     assert (found[1].reason, found[1].placed, found[1].waiting) == ("WaitingForQuota", 1, 2)
     assert found[1].words == "1 replica has a place, 2 wait: needs 4 GPUs"
-    young = [made(one, "2001-09-09T01:46:39Z") for one in pods]
+
+
+def test_nothing_is_said_while_replicas_wait_of_which_nothing_is_decided() -> None:
+    """Otherwise a service that is started anew would be all right for a moment, and then wrong again."""
+    waiting = [pod("x", 4, "alone"), pod("w", 4, reason="WaitingForQuota")]
     # At 2001-09-09T01:46:40Z it is 10**15 us since 1970: they are a second old.
-    assert unplaced(young, {}, "gpufleet", NOW_US) == {("ReplicaSet", "a", "web-1"): None}
+    assert said([made(one, "2001-09-09T01:46:39Z") for one in waiting], {}) == {}
+    assert said([pod("silent", 4)], {}) == {}
+    assert said([pod("x", 4, "alone")], {}) == {("ReplicaSet", "a", "web-1"): None}

@@ -60,9 +60,8 @@ class ExtendedResources:
                 self._class_by_resource = found
                 self._counted.clear()
                 self._nodes.clear()
-                self._count_anew(one.metadata.name for one in self._cluster.all(resources.NODES))
-        elif self._changed_nodes:
-            self._count_anew(self._changed_nodes)
+                self._changed_nodes = {one.metadata.name: None for one in self._cluster.all(resources.NODES)}
+        self._count_anew(self._changed_nodes)
         self._changed_nodes = {}
         before = self._served
         self._served = {
@@ -76,12 +75,15 @@ class ExtendedResources:
         A pod whose claim was made keeps it, whatever nodes count since. Raises ObjectError for an amount that
         is none.
         """
-        is_made = pod.status.extended_resource_claim_status is not None
-        by_resource = self._class_by_resource if is_made else self._served
+        made = pod.status.extended_resource_claim_status
+        by_resource = self._served if made is None else self._class_by_resource
         if not by_resource:
             return None
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         names = {name for one in containers for name in asked_amounts(one)}
+        if made is not None:
+            # What else it asks for is counted by nodes, whatever classes would serve it too.
+            names &= {one.resource_name for one in made.request_mappings}
         served = {name: by_resource[name] for name in sorted(names & by_resource.keys())}
         with of_object("Pod", pod.metadata.path):
             return special_claim(pod, served) if served else None

@@ -24,7 +24,10 @@ def whole_image_name(written: str) -> tuple[str, str] | None:
     head, slash, last = rest.rpartition("/")
     last, colon, tag = last.partition(":")
     name = _with_host(f"{head}{slash}{last}")
-    if len(written) > CHARACTERS_MAX or not _NAME.fullmatch(name) or (colon and not _TAG.fullmatch(tag)):
+    # With what a registry and a tag add, which are not written.
+    if len(f"{name}:{tag or LATEST}") > CHARACTERS_MAX or not _NAME.fullmatch(name):
+        return None
+    if colon and not _TAG.fullmatch(tag):
         return None
     if at:
         return (name, digest) if _DIGEST.fullmatch(digest) else None

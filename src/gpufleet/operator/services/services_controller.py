@@ -1,8 +1,8 @@
 """The controller of services with GPUs: twice a minute it lists pods and writes what differs.
 
-Costs of deletion go on pods, and what keeps replicas from a place on their owner. No state is in memory
-alone: what was written before is read from the objects. Kubernetes warns of costs that are written often, so
-only those that changed are.
+Costs of deletion go on pods, and what keeps replicas from a place on their owner. What was written before is
+read from the objects, but for Events of owners without a condition: another leader writes those once more.
+Kubernetes warns of costs that are written often, so only those that changed are.
 """
 
 import datetime as dt
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpufleet.kube import keys
+from gpufleet.kube.answer import decode
 from gpufleet.kube.client import Client, PatchType
 from gpufleet.kube.codec.times import whole_time
 from gpufleet.kube.kube_errors import KubeError
@@ -29,6 +30,7 @@ from gpufleet.operator.services.unplaced_replicas import (
     Owner,
     OwnerKey,
     Unplaced,
+    replicas_by_owner,
     unplaced,
 )
 
@@ -80,60 +82,62 @@ class ServicesController:
         sets = (
             await self._all(REPLICA_SETS, _OWNER) if any(pod.gpus and pod.replica_set for pod in pods) else []
         )
-        deployments = {
+        names = {
             (one.metadata.namespace, one.metadata.name): owner.name
             for one in sets
             if (owner := one.metadata.controller) is not None and owner.kind == DEPLOYMENTS.name
         }
+        replicas = replicas_by_owner(pods, names, self._scheduler_name)
         now = self._client.clock.now()
-        said = unplaced(pods, deployments, self._scheduler_name, int(now.timestamp() * US_PER_S))
+        said = dict(unplaced(replicas, int(now.timestamp() * US_PER_S)))
+        deployments = {
+            (DEPLOYMENTS.name, one.metadata.namespace, one.metadata.name): one
+            for one in await self._all(DEPLOYMENTS, _OWNER)
+        }
+        # Nothing waits where no replica with a GPU is left, as after a scale-down to none.
+        told = (key for key, one in deployments.items() if one.condition is not None)
+        said |= dict.fromkeys(key for key in told if key not in replicas)
         for owner_key, found in said.items():
-            written += await self._tell(owner_key, found, now)
+            try:
+                written += await self._tell(owner_key, found, deployments.get(owner_key), now)
+            except KubeError as error:
+                problem = {"service": "/".join(owner_key), "problem": str(error)}
+                LOG.warning("a service is not written", extra=problem)
         self._told = {key: reason for key, reason in self._told.items() if said.get(key) is not None}
         self.rounds += 1
         return written
 
     async def _all(self, kind: Kind, decoder: "msgspec.json.Decoder[Read]") -> list[Read]:
         return [
-            decoder.decode(raw) async for page in self._client.list_pages(kind) for raw in page.items or ()
+            decode(raw, decoder) async for page in self._client.list_pages(kind) for raw in page.items or ()
         ]
 
     async def _write_cost(self, pod: ServicePod, key: PodKey, cost: int) -> bool:
         said = pod.metadata.annotations
-        if int(said.get(DELETION_COST, "0")) == cost:
+        if said.get(DELETION_COST, "0") == str(cost):
             return False
         annotations = {DELETION_COST: str(cost), OUR_COST: str(cost)}
         body = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return await self._patched(PODS, key[1], body, key[0])
 
-    async def _tell(self, key: OwnerKey, found: Unplaced | None, now: dt.datetime) -> bool:
+    async def _tell(
+        self, key: OwnerKey, found: Unplaced | None, deployment: Owner | None, now: dt.datetime
+    ) -> bool:
         """Write the condition of a Deployment, and an Event where something is new to say."""
         kind, namespace, name = key
-        if found is None and kind != DEPLOYMENTS.name:
-            return False
-        if found is not None and kind != DEPLOYMENTS.name and self._told.get(key) == found.reason:
-            return False
-        try:
-            owner = _OWNER.decode(await self._client.get(KINDS[kind], name, namespace=namespace))
-        except NotFound:
-            return False
-        before = owner.condition
         if kind == DEPLOYMENTS.name:
-            condition = _condition(found)
-            if before is None and found is None:
+            if deployment is None or not await self._conditioned(deployment, found, now):
                 return False
-            if before is not None and _said(before.status, before.reason, before.message) == _said(
-                **condition
-            ):
+            owner = deployment
+        elif found is None or self._told.get(key) == found.reason:
+            return False
+        else:
+            try:
+                text = await self._client.get(KINDS[kind], name, namespace=namespace)
+            except NotFound:
                 return False
-            is_turned = before is None or before.status != condition["status"]
-            times = {"lastTransitionTime": whole_time(now.astimezone(dt.UTC))} if is_turned else {}
-            stamped = {"type": CONDITION, **condition, "lastUpdateTime": whole_time(now), **times}
-            body = {"metadata": {"uid": owner.metadata.uid}, "status": {"conditions": [stamped]}}
-            if not await self._patched(
-                DEPLOYMENTS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-            ):
-                return False
+            owner = decode(text, _OWNER)
+        before = owner.condition
         is_new = found is not None and (before is None or before.reason != found.reason)
         if found is not None and is_new and self._may_write():
             self._told[key] = found.reason
@@ -144,6 +148,22 @@ class ServicesController:
             except KubeError as error:
                 LOG.warning("an Event could not be written", extra={"problem": str(error)})
         return True
+
+    async def _conditioned(self, owner: Owner, found: Unplaced | None, now: dt.datetime) -> bool:
+        """Whether the condition of a Deployment was another and is written."""
+        before, condition = owner.condition, _condition(found)
+        if before is None and found is None:
+            return False
+        if before is not None and {name: getattr(before, name) for name in condition} == condition:
+            return False
+        is_turned = before is None or before.status != condition["status"]
+        times = {"lastTransitionTime": whole_time(now.astimezone(dt.UTC))} if is_turned else {}
+        stamped = {"type": CONDITION, **condition, "lastUpdateTime": whole_time(now), **times}
+        body = {"metadata": {"uid": owner.metadata.uid}, "status": {"conditions": [stamped]}}
+        name, namespace = owner.metadata.name, owner.metadata.namespace
+        return await self._patched(
+            DEPLOYMENTS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
 
     async def _patched(
         self,
@@ -173,7 +193,3 @@ def _condition(found: Unplaced | None) -> dict[str, str]:
     if found is None:
         return {"status": "True", "reason": PLACED, "message": "each replica has a place"}
     return {"status": "False", "reason": found.reason or NOT_PLACED, "message": found.words}
-
-
-def _said(status: str, reason: str, message: str) -> tuple[str, str, str]:
-    return status, reason, message

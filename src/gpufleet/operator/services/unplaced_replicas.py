@@ -62,7 +62,8 @@ class Unplaced(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """The sentence for its owner."""
         have = "has" if self.placed == 1 else "have"
-        said = f"{counted(self.placed, 'replica')} {have} a place, {self.waiting} wait: {self.message}"
+        wait = "waits" if self.waiting == 1 else "wait"
+        said = f"{counted(self.placed, 'replica')} {have} a place, {self.waiting} {wait}: {self.message}"
         return said[:MESSAGE_CHARACTERS_MAX]
 
 
@@ -74,10 +75,10 @@ KINDS = ("Deployment", "ReplicaSet", "StatefulSet")
 """Owners whose pods are replicas of a service."""
 
 
-def unplaced(
-    pods: Iterable[ServicePod], deployments: Mapping[tuple[str, str], str], scheduler_name: str, now_us: int
-) -> Mapping[OwnerKey, Unplaced | None]:
-    """What there is to say of each owner of replicas with GPUs; None where each replica has a place.
+def replicas_by_owner(
+    pods: Iterable[ServicePod], deployments: Mapping[tuple[str, str], str], scheduler_name: str
+) -> Mapping[OwnerKey, list[ServicePod]]:
+    """The replicas with GPUs of each owner, as far as they are there.
 
     ``deployments`` names the Deployment of a ReplicaSet, by namespace and name.
     """
@@ -90,10 +91,26 @@ def unplaced(
         kind, name = (owner.kind, owner.name) if deployment is None else ("Deployment", deployment)
         if kind in KINDS:
             by_owner[kind, namespace, name].append(pod)
-    return {key: _unplaced(of_owner, now_us) for key, of_owner in by_owner.items()}
+    return by_owner
+
+
+def unplaced(
+    replicas: Mapping[OwnerKey, list[ServicePod]], now_us: int
+) -> Mapping[OwnerKey, Unplaced | None]:
+    """What there is to say of each owner; None where each replica has a place.
+
+    An owner is left out while replicas wait of which nothing is decided yet: what was said of it stays.
+    """
+    found: dict[OwnerKey, Unplaced | None] = {}
+    for key, pods in replicas.items():
+        of_owner = _unplaced(pods, now_us)
+        if of_owner is not None or all(pod.spec.node_name for pod in pods):
+            found[key] = of_owner
+    return found
 
 
 def _unplaced(pods: list[ServicePod], now_us: int) -> Unplaced | None:
+    """What replicas wait for; None where none has waited for long enough, and with a reason."""
     old = [pod for pod in pods if now_us - pod.created_us >= PATIENCE_US]
     waits = [said for pod in old if (said := pod.waits) is not None]
     if not waits:
