@@ -27,6 +27,8 @@ EMPTY_AFTER_TROUBLE = {
     "Kubelets that refuse, and evictions that did not happen": "nothing is refused in the story",
     "Gangs in part": "the story has no gang",
     "Reservations that are overdue": "the story has no reservation",
+    "Budgets": "no ledger with budgets runs in the story",
+    "Used part of budgets": "no ledger with budgets runs in the story",
 }
 """Panels that even trouble leaves empty, each with its reason."""
 
