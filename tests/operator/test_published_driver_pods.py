@@ -45,15 +45,15 @@ def container_facts() -> dict[str, Any]:
 
 
 def pod_facts() -> dict[str, Any]:
-    apart = SPEC["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    rules = SPEC.get("affinity", {}).get("podAntiAffinity", {})
+    apart = rules.get("requiredDuringSchedulingIgnoredDuringExecution", [])
     terms = [one for term in apart for one in term["labelSelector"]["matchExpressions"]]
-    (others,) = (one["values"] for one in terms if one["key"] == "app.kubernetes.io/component")
     return {
         "host_pid": SPEC["hostPID"],
         "host_network": SPEC.get("hostNetwork", False),
         "priority_class": SPEC["priorityClassName"],
         "update_strategy": made()["spec"]["updateStrategy"]["type"],
-        "apart_from": others,
+        "apart_from": [one for term in terms for one in term["values"]],
         "init_containers": [one["name"] for one in SPEC.get("initContainers", [])],
         "tolerated": [
             f"{one['key']}:{one['effect']}" if "key" in one else "*" for one in SPEC["tolerations"]

@@ -8,8 +8,6 @@ the pods that NVIDIA's operator makes. ``rollout_actions`` writes this object.
 
 from typing import Any, NamedTuple
 
-from gpufleet.kube import keys
-from gpufleet.kube.meanings.node_labels import HOST_NAME
 from gpufleet.model.fleet_policy import Driver, KernelModules
 from gpufleet.operator.node_objects import DRIVER_LABEL
 from gpufleet.operator.rollout_objects import (
@@ -19,9 +17,6 @@ from gpufleet.operator.rollout_objects import (
     daemon_set_of,
     image_key,
 )
-
-DRIVERS_OF_OTHERS = ("nvidia-driver", "nvidia-vgpu-manager")
-"""The components by which NVIDIA's operator marks pods that bring a driver."""
 
 MADE_HERE, FOLDER = "DirectoryOrCreate", "Directory"
 FROM_CONTAINER, FROM_HOST = "Bidirectional", "HostToContainer"
@@ -99,7 +94,6 @@ def _pod(driver: Driver, image: str) -> dict[str, Any]:
         "lifecycle": {"preStop": _exec(f"rm -f {READY_FILE}")},
     }
     return {
-        "affinity": _apart(),
         # The node is cordoned while its driver changes, and nodes with GPUs often have taints.
         "tolerations": [{"operator": "Exists"}],
         # Without it no pod with GPUs runs on the node, so no shortage on the node may end it.
@@ -113,23 +107,6 @@ def _pod(driver: Driver, image: str) -> dict[str, Any]:
             for one in MOUNTS
         ],
     }
-
-
-def _apart() -> dict[str, Any]:
-    """No two drivers meet in one kernel, whichever namespace the other is of; one that is leaving counts."""
-    there = [
-        {"key": DRIVER_LABEL, "operator": "Exists"},
-        {"key": keys.COMPONENT, "operator": "In", "values": list(DRIVERS_OF_OTHERS)},
-    ]
-    terms = [
-        {
-            "labelSelector": {"matchExpressions": [one]},
-            "namespaceSelector": {},
-            "topologyKey": HOST_NAME,
-        }
-        for one in there
-    ]
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def _environment(driver: Driver) -> list[dict[str, Any]]:
