@@ -20,6 +20,8 @@ class HttpStore:
         self.redirects: dict[str, str] = {}
         self.dynamic: dict[str, Callable[[str, Mapping[str, str]], Answer]] = {}
         self.broken_after: dict[str, int] = {}
+        self.length: str | None = None
+        """What it says as the length of each answer, None for what it is."""
         self.asked: list[tuple[str, str, str]] = []
         """Method, path and range of each request."""
         self.address = ""
@@ -60,7 +62,7 @@ def serving() -> Iterator[HttpStore]:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body)) if store.length is None else store.length)
             self.end_headers()
             if self.command == "HEAD":
                 return

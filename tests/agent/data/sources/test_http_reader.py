@@ -52,6 +52,15 @@ def test_a_list_without_end_is_not_read(server: HttpStore, monkeypatch: pytest.M
         HttpReader(server.address).small(f"{server.address}/list")
 
 
+@pytest.mark.parametrize("length", ["9" * 4301, "1e3", "-1", ""])
+def test_a_length_that_is_none_is_said_of_the_file(length: str, server: HttpStore) -> None:
+    # Python's int() refuses more than 4300 digits (sys.set_int_max_str_digits).
+    server.files["/a.bin"] = b"bytes"
+    server.length = length
+    with pytest.raises(NotCopiedError, match=r"/a\.bin says no Content-Length that a file can have"):
+        HttpReader(server.address).size_bytes(f"{server.address}/a.bin")
+
+
 def test_an_origin_has_a_port_in_any_case() -> None:
     # RFC 6454, 4: the scheme's own port where none is written.
     assert origin_of("https://Host.example/a?b") == origin_of("https://host.example:443")

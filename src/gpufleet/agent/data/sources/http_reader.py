@@ -6,6 +6,7 @@ bucket send readers to servers that carry the bytes. What a pod says never becom
 
 import contextlib
 import http.client
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -27,6 +28,9 @@ BYTES_PER_S_LEAST = 1_000_000
 
 SMALL_BYTES_MAX = 16 << 20
 """A list of the files of one model or dataset."""
+
+_LENGTH = re.compile(r"[0-9]{1,19}")
+"""Of 63 bits; Python refuses to read numbers of more than 4300 digits."""
 
 NOT_FOUND, UNAUTHORIZED, PARTIAL = 404, 401, 206
 
@@ -94,8 +98,8 @@ class HttpReader:
         """The length of a file, by a HEAD. Raises NotCopiedError."""
         with self._asked(url, {}, SMALL_S, "HEAD") as answer:
             length = "" if answer is None else answer.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdigit():
-            raise NotCopiedError(f"{url} says no Content-Length")
+        if not _LENGTH.fullmatch(length):
+            raise NotCopiedError(f"{url} says no Content-Length that a file can have")
         return int(length)
 
     @contextlib.contextmanager
