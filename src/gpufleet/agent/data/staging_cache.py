@@ -84,8 +84,12 @@ class StagingCache:
         for ask in missing:
             entry = next((one for one in local if ask.is_of(copy_of(one))), None)
             entry = entry or self._of_servers(ask, problems)
-            if entry is not None:
-                found.setdefault(staged_name(entry), entry)
+            if entry is None:
+                continue
+            known = found.setdefault(staged_name(entry), entry)
+            if _is_of_server(known) and _is_of_server(entry):
+                # The same revision by a further branch.
+                found[staged_name(entry)] = entry
         return Lacking(tuple(found.values()), tuple(problems))
 
     def _of_servers(self, ask: DataAsk, problems: dict[str, None]) -> DataEntry | None:
@@ -101,9 +105,21 @@ class StagingCache:
                 problems[f"{ask} is not looked up in {server.address}: {error}"] = None
                 continue
             if offer is not None:
-                self._offered[staged_name(offer.entry)] = _Offered(offer, server, self._now_s())
-                return offer.entry
+                return self._noted(_Offered(offer, server, self._now_s()), fresh_s)
         return None
+
+    def _noted(self, new: _Offered, fresh_s: float) -> DataEntry:
+        """What was offered, with all branches by which this revision was asked for lately."""
+        name = staged_name(new.offer.entry)
+        known = self._offered.get(name)
+        if known is not None and known.at_s > fresh_s:
+            branches = tuple(sorted({*known.offer.entry.branches, *new.offer.entry.branches}))
+            entry = msgspec.structs.replace(new.offer.entry, branches=branches)
+            offer = msgspec.structs.replace(new.offer, entry=entry)
+            # Branches move, so the older answer is trusted no longer for the newer one.
+            new = _Offered(offer, new.server, known.at_s)
+        self._offered[name] = new
+        return new.offer.entry
 
     def note_named(self, asks: Sequence[DataAsk], anew: Collection[DataAsk]) -> None:
         """Work names this now, some of it ``anew``; what is not there any more is forgotten."""
@@ -163,9 +179,11 @@ class StagingCache:
             uses = _read_uses(staging)
             _write_uses(staging, {**uses, staged_name(wanted): Use(self._now_s())})
         offered = self._offered.pop(staged_name(wanted), None)
-        if offered is None or offered.offer.entry != wanted:
+        if not _is_of_server(wanted):
             copy_entry(wanted, self.cache, counted)
             return copied
+        if offered is None:
+            raise NotCopiedError(f"what {wanted.folder} has is not known any more: the store is asked again")
         with HeldFolder.at(self.cache) as cache:
             offered.server.bring(offered.offer, cache, counted)
         return copied
@@ -180,6 +198,11 @@ class StagingCache:
     def _room(self) -> Room:
         system = os.statvfs(self.cache)
         return Room(system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize)
+
+
+def _is_of_server(entry: DataEntry) -> bool:
+    """A folder of this machine is named from the root, a server's by its address."""
+    return not entry.folder.startswith("/")
 
 
 def _read_uses(staging: HeldFolder) -> dict[str, Use]:

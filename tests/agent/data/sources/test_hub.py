@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.agent.data.staging_errors import NotCopiedError
+from gpufleet.model.data import DataAsk
 from tests.agent.data.sources.filled_cache import bring, cache_of, contents
 from tests.agent.data.sources.http_store import Answer, HttpStore
 
@@ -32,7 +33,8 @@ def hub(server: HttpStore, kind: str = "models", resolved: str = "") -> None:
     body = json.dumps({"id": "org/name", "sha": COMMIT, "private": False, "siblings": siblings}).encode()
 
     def api(target: str, _: Mapping[str, str]) -> Answer:
-        known = target in (f"/api/{kind}/org/name/revision/{one}?blobs=true" for one in ("main", COMMIT))
+        named = ("main", "v1", "refs%2Fpr%2F1", COMMIT)
+        known = target in (f"/api/{kind}/org/name/revision/{one}?blobs=true" for one in named)
         return (200, {}, body) if known else (401, {}, b'{"error": "Repository not found"}')
 
     server.dynamic["/api/"] = api
@@ -59,6 +61,39 @@ def test_a_revision_arrives_as_the_hubs_libraries_lay_it_out(
     server.asked.clear()
     assert bring(cache, f"{kind}/org/name@main", f"{kind}/org/name@{COMMIT}") == []
     assert server.asked == []
+
+
+@pytest.mark.parametrize("names", [("v1", "main"), (COMMIT, "main", "v1"), ("main", COMMIT, "v1")])
+def test_all_names_of_one_commit_arrive_with_one_copy(
+    names: tuple[str, ...], server: HttpStore, tmp_path: Path
+) -> None:
+    hub(server)
+    cache = cache_of(tmp_path / "cache", f"hf+{server.address}")
+    assert bring(cache, *(f"model/org/name@{one}" for one in names)) == []
+    branches = tmp_path / "cache/models--org--name/refs"
+    assert {one.name: one.read_text() for one in branches.iterdir()} == {"main": COMMIT, "v1": COMMIT}
+    assert cache.lacking([DataAsk("model/org/name", one) for one in names]).entries == ()
+
+
+def test_a_copy_that_no_server_offers_any_more_says_so(server: HttpStore, tmp_path: Path) -> None:
+    hub(server)
+    cache = cache_of(tmp_path / "cache", f"hf+{server.address}")
+    (wanted,) = cache.lacking([DataAsk("model/org/name")]).entries
+    cache.copy(wanted, lambda _: None)
+    with pytest.raises(NotCopiedError, match=f"what {wanted.folder} has is not known any more"):
+        cache.copy(wanted, lambda _: None)
+
+
+def test_a_branch_with_a_slash_is_asked_for_by_its_commit(server: HttpStore, tmp_path: Path) -> None:
+    hub(server)
+    cache = cache_of(tmp_path / "cache", f"hf+{server.address}")
+    (problem,) = bring(cache, "model/org/name@refs/pr/1")
+    assert (
+        f"the branch refs/pr/1 has a slash, and no copy can be named by it: name its commit, {COMMIT}"
+        in problem
+    )
+    assert contents(tmp_path / "cache") == {}
+    assert bring(cache, f"model/org/name@{COMMIT}") == []
 
 
 def test_a_blob_that_is_not_what_its_digest_says_is_no_part_of_the_cache(

@@ -77,11 +77,16 @@ class Hub:
             raise NotCopiedError(f"{api} answers with no repository: {error}") from error
         if not COMMIT.fullmatch(found.sha):
             raise NotCopiedError(f"{api} names the commit {printable(found.sha, 80)}")
+        if "/" in branch:
+            # It has no file of its own in the cache's folder of branches, so no reader would find the copy.
+            raise NotCopiedError(
+                f"the branch {branch} has a slash, and no copy can be named by it: "
+                f"name its commit, {found.sha}"
+            )
         place = f"{self.address}/{'' if kind == MODEL else f'{kind}s/'}{name}/resolve/{found.sha}"
         files = [_file(one, place) for one in found.siblings]
         offer = offer_of(ask, found.sha, place, files)
-        # A branch with a slash has no file of its own in the cache's folder of branches.
-        branches = (branch,) if branch != found.sha and "/" not in branch else ()
+        branches = (branch,) if branch != found.sha else ()
         entry = msgspec.structs.replace(offer.entry, branches=branches)
         return Offer(entry, offer.files, is_hub=True)
 
