@@ -1,6 +1,6 @@
 """A web server of tests: paths with bytes, redirects and answers of their own; it counts what it is asked.
 
-It knows ranges (RFC 9110, 14.2) and breaks an answer off where a test says so.
+It knows ranges (RFC 9110, 14.2 and 15.5.17) and breaks an answer off where a test says so.
 """
 
 import threading
@@ -44,6 +44,8 @@ class HttpStore:
         body, asked = self.files[path], headers.get("Range", "")
         if asked:
             begins = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if begins >= len(body):
+                return 416, {"Content-Range": f"bytes */{len(body)}"}, b""
             return 206, {"Content-Range": f"bytes {begins}-{len(body) - 1}/{len(body)}"}, body[begins:]
         return 200, {}, body
 

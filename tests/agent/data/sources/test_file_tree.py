@@ -49,6 +49,58 @@ def test_a_copy_that_broke_off_goes_on_where_it_ended(server: HttpStore, tmp_pat
     assert contents(tmp_path / "cache") == {"model/m@": {"a.bin": weights}}
 
 
+def test_a_file_that_is_whole_and_not_renamed_is_asked_for_no_more(server: HttpStore, tmp_path: Path) -> None:
+    weights = FILES["a.bin"]
+    server.put("/model/m", {"a.bin": weights, "SHA256SUMS": sums({"a.bin": weights})})
+    cache = cache_of(tmp_path / "cache", server.address)
+    server.broken_after["/model/m/a.bin"] = 20_000
+    with pytest.raises(NotCopiedError, match="broke off"):
+        bring(cache, "model/m")
+    (part,) = (tmp_path / "cache").rglob(".a.bin.part")
+    server.asked.clear()
+    part.write_bytes(b"x" * len(weights))
+    with pytest.raises(NotCopiedError, match="has not the digest"):
+        bring(cache, "model/m")
+    assert not part.exists()
+    part.write_bytes(weights)
+    bring(cache, "model/m")
+    asked = [method for method, path, _ in server.asked if path == "/model/m/a.bin"]
+    assert asked == ["HEAD", "HEAD"]
+    assert contents(tmp_path / "cache") == {"model/m@": {"a.bin": weights}}
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"a.bin": b"A" * 500, "part/b.bin": b"B" * 500},
+        {"part/same.bin": b"s", "a.bin/was": b"file", "turned": b"folder", "part/z.bin": b"Z" * 500},
+    ],
+)
+def test_a_store_that_is_replaced_between_two_tries_leaves_no_mix(
+    new: dict[str, bytes], server: HttpStore, tmp_path: Path
+) -> None:
+    old = {
+        "a.bin": b"a" * 500,
+        "part/b.bin": b"b" * 500,
+        "part/same.bin": b"s",
+        "turned/c.bin": b"c",
+        "part/z.bin": b"z" * 500,
+    }
+    server.put("/model/m", {**old, "SHA256SUMS": sums(old)})
+    cache = cache_of(tmp_path / "cache", server.address)
+    server.broken_after["/model/m/part/z.bin"] = 100
+    with pytest.raises(NotCopiedError, match="broke off after 100 of 500 bytes"):
+        bring(cache, "model/m")
+    server.files.clear()
+    server.put("/model/m", {**new, "SHA256SUMS": sums(new)})
+    if "part/z.bin" in new:
+        # The rest of the new file goes on from the old beginning, which its digest says.
+        with pytest.raises(NotCopiedError, match="has not the digest"):
+            bring(cache, "model/m")
+    bring(cache, "model/m")
+    assert contents(tmp_path / "cache") == {"model/m@": new}
+
+
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
