@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -40,32 +41,76 @@ def test_an_artifact_of_the_stand_in_arrives_whole(server: HttpStore, tmp_path: 
     assert contents(tmp_path / "cache") == {"dataset/org/name@v1": FILES}
 
 
+class Guarded:
+    """A stand-in that gives each repository tokens of its own, as the specification of distribution says.
+
+    ``refusal`` is the status of its refusals, ``uses`` how often a token counts.
+    """
+
+    def __init__(self, server: HttpStore, refusal: int = 401, uses: int = 100) -> None:
+        self.server, self.refusal, self.uses = server, refusal, uses
+        self.asked: list[str] = []
+        """What tokens were asked for."""
+        self.left: dict[str, int] = {}
+        self.kept = dict(server.files)
+        server.dynamic["/v2/"] = self.answer
+        server.dynamic["/token"] = self.token
+
+    def answer(self, target: str, headers: Mapping[str, str]) -> Answer:
+        """A manifest or a blob for who has the repository's token."""
+        repository = target.removeprefix("/v2/").rsplit("/", 2)[0]
+        token = headers.get("Authorization", "").removeprefix("Bearer ")
+        if not token.startswith(f"{repository}#") or not self.left[token]:
+            scope = f"repository:{repository}:pull"
+            challenge = f'Bearer realm="{self.server.address}/token",service="registry",scope="{scope}"'
+            return self.refusal, {"WWW-Authenticate": challenge}, b""
+        self.left[token] -= 1
+        return 200, {}, self.kept[target]
+
+    def token(self, target: str, headers: Mapping[str, str]) -> Answer:
+        """A token for anyone who comes without one."""
+        self.asked.append(target)
+        if "Authorization" in headers:
+            return 400, {}, b""
+        repository = parse_qs(urlsplit(target).query)["scope"][0].split(":")[1]
+        token = f"{repository}#{len(self.asked)}"
+        self.left[token] = self.uses
+        return 200, {}, json.dumps({"token": token}).encode()
+
+
 def test_a_registry_that_asks_for_a_token_gets_one_for_anyone(server: HttpStore, tmp_path: Path) -> None:
     put_into_stand_in(server, "org/name", "v1", FILES)
-    kept = dict(server.files)
-
-    def guarded(target: str, headers: Mapping[str, str]) -> Answer:
-        if target.startswith("/v2/") and headers.get("Authorization") != "Bearer for-anyone":
-            scope = "repository:org/name:pull"
-            challenge = f'Bearer realm="{server.address}/token",service="registry",scope="{scope}"'
-            return 401, {"WWW-Authenticate": challenge}, b""
-        return 200, {}, kept[target]
-
-    server.dynamic["/v2/"] = guarded
-    asked: list[str] = []
-
-    def token(target: str, _: Mapping[str, str]) -> Answer:
-        asked.append(target)
-        return 200, {}, b'{"token": "for-anyone"}'
-
-    server.dynamic["/token"] = token
+    guarded = Guarded(server)
     assert bring(cache_of(tmp_path / "cache", f"oci+{server.address}"), "model/org/name@v1") == []
-    assert asked == ["/token?service=registry&scope=repository%3Aorg%2Fname%3Apull"]
+    assert guarded.asked == ["/token?service=registry&scope=repository%3Aorg%2Fname%3Apull"]
     assert contents(tmp_path / "cache") == {"model/org/name@v1": FILES}
 
 
-def test_a_challenge_sends_the_agent_to_no_other_server(server: HttpStore, tmp_path: Path) -> None:
-    challenge = {"WWW-Authenticate": 'Bearer realm="http://127.0.0.1:9/token",service="registry"'}
+@pytest.mark.parametrize("refusal", [401, 403])
+def test_each_repository_is_asked_with_its_own_token(refusal: int, server: HttpStore, tmp_path: Path) -> None:
+    put_into_stand_in(server, "org/one", "v1", FILES)
+    put_into_stand_in(server, "org/two", "v1", {"other": b"x"})
+    guarded = Guarded(server, refusal)
+    cache = cache_of(tmp_path / "cache", f"oci+{server.address}")
+    assert bring(cache, "model/org/one@v1", "model/org/two@v1") == []
+    assert contents(tmp_path / "cache") == {"model/org/one@v1": FILES, "model/org/two@v1": {"other": b"x"}}
+    assert len(guarded.asked) == 2
+
+
+def test_a_token_that_ends_during_a_copy_is_got_anew(server: HttpStore, tmp_path: Path) -> None:
+    put_into_stand_in(server, "org/name", "v1", FILES)
+    # One use is the manifest's; each of the two files needs a token of its own then.
+    guarded = Guarded(server, uses=1)
+    assert bring(cache_of(tmp_path / "cache", f"oci+{server.address}"), "model/org/name@v1") == []
+    assert contents(tmp_path / "cache") == {"model/org/name@v1": FILES}
+    assert len(guarded.asked) == 3
+
+
+@pytest.mark.parametrize("realm", ["http://127.0.0.1:9/token", "http://127.0.0.1:99999/token", "http://["])
+def test_a_challenge_sends_the_agent_to_no_other_server(
+    realm: str, server: HttpStore, tmp_path: Path
+) -> None:
+    challenge = {"WWW-Authenticate": f'Bearer realm="{realm}",service="registry"'}
     server.dynamic["/v2/"] = lambda _, __: (401, challenge, b"")
     (problem,) = bring(cache_of(tmp_path / "cache", f"oci+{server.address}"), "model/m")
     assert "is refused: 401" in problem

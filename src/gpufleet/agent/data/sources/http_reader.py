@@ -11,7 +11,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, Protocol
 from urllib.parse import urlsplit
 
 from gpufleet.agent.data.staging_errors import NotCopiedError
@@ -32,7 +32,7 @@ SMALL_BYTES_MAX = 16 << 20
 _LENGTH = re.compile(r"[0-9]{1,19}")
 """Of 63 bits; Python refuses to read numbers of more than 4300 digits."""
 
-NOT_FOUND, UNAUTHORIZED, PARTIAL = 404, 401, 206
+NOT_FOUND, UNAUTHORIZED, FORBIDDEN, PARTIAL = 404, 401, 403, 206
 
 
 class RefusedError(NotCopiedError):
@@ -42,6 +42,18 @@ class RefusedError(NotCopiedError):
         super().__init__(problem)
         self.status = status
         self.challenge = challenge
+
+
+class Login(Protocol):
+    """Knows the tokens that the files of a store are asked for with."""
+
+    def headers(self, url: str) -> Mapping[str, str]:
+        """What a request for this file has; nothing where no token is known."""
+        ...
+
+    def renew(self, url: str, refusal: RefusedError) -> None:
+        """Get a new token for this file. Raises NotCopiedError, the refusal where it says of none."""
+        ...
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -74,15 +86,18 @@ class HttpReader:
     """Reads from the server of one store. ``allowed`` are servers to which it may lead, as SCHEME://HOST."""
 
     def __init__(self, base: str, allowed: Sequence[str] = (), tls: ssl.SSLContext | None = None) -> None:
-        self._own = origin_of(base)
-        self._redirects = _Redirects(frozenset((self._own, *map(origin_of, allowed))))
+        self._redirects = _Redirects(frozenset(map(origin_of, (base, *allowed))))
         self._tls = tls
-        self.headers: dict[str, str] = {}
-        """What the store's own server gets with each request."""
+        self.login: Login | None = None
+        """Asked for a token with each file, and for a new one once a file is refused."""
 
     def may_ask(self, url: str) -> bool:
         """True for the store's own server and those that the operator allows."""
-        return origin_of(url) in self._redirects.allowed
+        try:
+            return origin_of(url) in self._redirects.allowed
+        except ValueError:
+            # No address at all.
+            return False
 
     def small(self, url: str, headers: Mapping[str, str] | None = None) -> bytes | None:
         """The whole body; None where the server has nothing of that name. Raises NotCopiedError."""
@@ -109,18 +124,28 @@ class HttpReader:
         """A file from a place on, and the place where the answer begins. Raises NotCopiedError."""
         asked = {"Range": f"bytes={from_bytes}-"} if from_bytes else {}
         total_s = SMALL_S + size_bytes / BYTES_PER_S_LEAST
-        with self._asked(url, asked, total_s) as answer:
+        with contextlib.ExitStack() as stack:
+            try:
+                answer = stack.enter_context(self._asked(url, asked | self._tokens(url), total_s))
+            except RefusedError as refusal:
+                if self.login is None:
+                    raise
+                # A token ends after minutes, and a copy takes hours.
+                self.login.renew(url, refusal)
+                answer = stack.enter_context(self._asked(url, asked | self._tokens(url), total_s))
             if answer is None:
                 raise NotCopiedError(f"{url} is not there any more")
             yield answer, from_bytes if answer.status == PARTIAL else 0
+
+    def _tokens(self, url: str) -> dict[str, str]:
+        return {} if self.login is None else dict(self.login.headers(url))
 
     @contextlib.contextmanager
     def _asked(
         self, url: str, headers: dict[str, str], total_s: float, method: str = "GET"
     ) -> Iterator[http.client.HTTPResponse | None]:
         # Bytes as they are: a size and a digest are those of the file itself.
-        own = self.headers if origin_of(url) == self._own else {}
-        asked = {"User-Agent": "gpufleet-agent", "Accept-Encoding": "identity", **own, **headers}
+        asked = {"User-Agent": "gpufleet-agent", "Accept-Encoding": "identity", **headers}
         request = urllib.request.Request(url, headers=asked, method=method)  # noqa: S310  the operator's
         try:
             with fetched(

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gpufleet.agent.data.sources.http_reader import UNAUTHORIZED, HttpReader, RefusedError
+from gpufleet.agent.data.sources.http_reader import FORBIDDEN, UNAUTHORIZED, HttpReader, RefusedError
 from gpufleet.agent.data.sources.offer import (
     SHA256,
     Checksum,
@@ -65,6 +65,9 @@ class Registry:
         self.address = address
         self._prefix = prefix
         self._reader = reader
+        self._tokens: dict[str, str] = {}
+        """A token is for one repository."""
+        reader.login = self
 
     def find(self, ask: DataAsk) -> Offer | None:
         """The layers of an artifact, each a file. Raises NotCopiedError."""
@@ -90,19 +93,24 @@ class Registry:
 
     def _manifest(self, url: str) -> bytes | None:
         try:
-            return self._reader.small(url, {"Accept": ACCEPTED})
+            return self._reader.small(url, {"Accept": ACCEPTED, **self.headers(url)})
         except RefusedError as error:
-            if error.status != UNAUTHORIZED:
-                raise
-            self._log_in(error)
-        return self._reader.small(url, {"Accept": ACCEPTED})
+            self.renew(url, error)
+        return self._reader.small(url, {"Accept": ACCEPTED, **self.headers(url)})
 
-    def _log_in(self, refusal: RefusedError) -> None:
+    def headers(self, url: str) -> dict[str, str]:
+        """The token of a manifest's or a blob's repository."""
+        token = self._tokens.get(_repository_of(url))
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def renew(self, url: str, refusal: RefusedError) -> None:
         """Get a token for anyone, where the registry's challenge says from where. Raises NotCopiedError."""
         challenge = refusal.challenge
         said = dict(_CHALLENGE.findall(challenge))
         realm = said.pop("realm", "")
-        if not challenge.startswith("Bearer ") or not realm or not self._reader.may_ask(realm):
+        # Some registries forbid with a challenge where a token is of another repository, or has ended.
+        refused = refusal.status in (UNAUTHORIZED, FORBIDDEN) and challenge.startswith("Bearer ")
+        if not refused or not realm or not self._reader.may_ask(realm):
             raise refusal
         wanted = {name: said[name] for name in ("service", "scope") if name in said}
         body = self._reader.small(f"{realm}?{urlencode(wanted)}")
@@ -110,7 +118,12 @@ class Registry:
             answer = _TOKEN.decode(body or b"")
         except msgspec.DecodeError as error:
             raise NotCopiedError(f"{realm} answers with no token: {error}") from error
-        self._reader.headers["Authorization"] = f"Bearer {answer.token or answer.access_token}"
+        self._tokens[_repository_of(url)] = answer.token or answer.access_token
+
+
+def _repository_of(url: str) -> str:
+    """The part of an address before ``/manifests/REFERENCE`` or ``/blobs/DIGEST``."""
+    return url.rsplit("/", 2)[0]
 
 
 def _file(one: _Layer, place: str) -> RemoteFile:
