@@ -135,6 +135,19 @@ def test_no_card_is_cut_for_claims_where_none_goes_to_them() -> None:
     assert "agent.dra.migOnDemand: no card goes to claims while agent.dra.cards is none" in answer
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("agent.data.servers", ["https://files.example.com"], "while agent.data.cache is empty"),
+        ("agent.data.images.registries", ["host/team"], "while agent.data.images.socket is empty"),
+    ],
+)
+def test_sources_of_what_is_never_copied_are_refused(name: str, value: object, said: str) -> None:
+    answer = refused({name: value})
+    assert f"{name}: " in answer
+    assert said in answer
+
+
 def test_two_sources_of_sharing_are_one_too_many() -> None:
     answer = refused({"agent.sharing": {"configs": {"default": "version: v1"}, "existingConfigMap": "mine"}})
     assert "agent.sharing.configs and agent.sharing.existingConfigMap: one of the two" in answer
