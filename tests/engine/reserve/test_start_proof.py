@@ -5,8 +5,9 @@ is the same, and where, and what they say of work that waits.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from gpufleet.engine.cycle import never
@@ -22,6 +23,8 @@ from tests.engine.reserve.holders import guest, running
 TEAMS = ("x", "y", "z")
 STEPS = 150
 SEEDS = 8
+FORMER_HOLDER = 37
+"""The seed of a story in which work that holds no place any more has guests on the one that it held."""
 
 
 def fleet(reclaim: VictimScope) -> Story:
@@ -53,7 +56,16 @@ def work(chance: random.Random, number: int) -> Pod:
     return running(f"p{number}", needs, for_s=for_s, queue=team)
 
 
-def told(story: Story, chance: random.Random) -> Iterator[list[AnyInstruction]]:
+def ranked(chance: random.Random, number: int) -> Pod:
+    """The same with a priority, so that places change hands, and more of it may be interrupted."""
+    one = msgspec.structs.replace(work(chance, number), priority=chance.choice((0, 0, 0, 10, 20)))
+    is_guest = chance.random() < 0.4
+    return msgspec.structs.replace(one, interruptible=True, run_time_us=None) if is_guest else one
+
+
+def told(
+    story: Story, chance: random.Random, make: Callable[[random.Random, int], Pod] = work
+) -> Iterator[list[AnyInstruction]]:
     """What is said in each step of a story: pods come faster than they go. What starts is confirmed in a step
     of its own, and what is evicted ends at once.
     """
@@ -61,7 +73,7 @@ def told(story: Story, chance: random.Random) -> Iterator[list[AnyInstruction]]:
     for number in range(STEPS):
         event = chance.randrange(10)
         if event < 4:
-            one = work(chance, number)
+            one = make(chance, number)
             there[one.uid] = one
             said = story.arrive(one)
         elif event < 8 and there:
@@ -116,3 +128,11 @@ def test_what_is_certain_changes_no_decision(monkeypatch: pytest.MonkeyPatch, re
     # Otherwise the stories would say nothing.
     assert times > SEEDS
     assert hopeless > SEEDS, hopeless
+
+
+def test_work_that_held_a_place_starts_where_its_guests_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    proving, doubting = fleet(VictimScope.NEVER), fleet(VictimScope.NEVER)
+    monkeypatch.setattr(doubting.engine._cycle.start_proof, "holds", never)
+    both = (told(one, random.Random(FORMER_HOLDER), ranked) for one in (proving, doubting))
+    for number, (with_proof, without) in enumerate(zip(*both, strict=True)):
+        assert with_proof == without, f"step {number}"
