@@ -51,6 +51,11 @@ class StepTimes(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
         return sum(one or 0.0 for one in (self.mode_s, self.remove_s, self.make_s, self.list_s))
 
     @property
+    def is_change(self) -> bool:
+        """Whether the card was changed: listing devices alone changes nothing."""
+        return any(one is not None for one in (self.mode_s, self.remove_s, self.make_s))
+
+    @property
     def words(self) -> str:
         """Each step that was taken: MIG mode 1.0 s, instances made 2.1 s."""
         named = (

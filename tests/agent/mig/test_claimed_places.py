@@ -10,7 +10,8 @@ import pytest
 from gpufleet.agent.dra.claim_preparer import GONE_AFTER_S, ClaimName
 from gpufleet.agent.dra.prepared_claims import Stage
 from gpufleet.agent.state.state_errors import RefusedError
-from gpufleet.mig.change import MakeComputeInstance, MakeGpuInstance, RemoveGpuInstance, SetMode
+from gpufleet.mig.change import Call, MakeComputeInstance, MakeGpuInstance, RemoveGpuInstance, SetMode
+from gpufleet.model.identifiers import DeviceId
 from tests.agent.dra.claim_world import NVIDIA
 from tests.agent.mig.cut_for_claims import CALL_S, CutNode, kill_points, rebooted
 from tests.mig.mig_cards import at
@@ -244,6 +245,27 @@ def test_two_claims_at_once_are_both_made(tmp_path: Path) -> None:
 
     asyncio.run(both())
     assert node.layout() == at("2g.20gb@2", "3g.40gb@4")
+
+
+class SlowNode(CutNode):
+    """A node whose driver takes a while, in which the kubelet may ask again."""
+
+    async def make_call(self, uuid: DeviceId, call: Call) -> None:
+        """As CardDriver, after other calls of the kubelet came."""
+        await asyncio.sleep(0.01)
+        await super().make_call(uuid, call)
+
+
+def test_two_calls_at_once_for_a_claim_are_told_to_its_pods_once(tmp_path: Path) -> None:
+    node = SlowNode(tmp_path)
+    small = node.allocated("small", SMALL)
+
+    async def both() -> None:
+        await asyncio.gather(*(node.preparer.prepare(NVIDIA, small) for _ in range(2)))
+
+    asyncio.run(both())
+    (told,) = node.told_made
+    assert "instances made 3.0 s" in told[1]
 
 
 def test_an_administrator_sees_what_is_there_and_has_nothing_made(tmp_path: Path) -> None:

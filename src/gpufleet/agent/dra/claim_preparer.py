@@ -212,7 +212,8 @@ class ClaimPreparer:
                 return await self._usable(known)
         # A driver takes seconds to cut a card, in which other claims do not wait.
         made = await self._make(known)
-        self._behind(self._world.tell_made(claim, made))
+        if made:
+            self._behind(self._world.tell_made(claim, made))
         async with self._turn:
             current = self.prepared.value.get(key)
             if current is None or current.stage is Stage.ENDING:
@@ -226,12 +227,16 @@ class ClaimPreparer:
         task.add_done_callback(self._under_way.discard)
 
     async def _make(self, claim: PreparedClaim) -> str:
-        """Have what is made for a claim; says what, and how long it took. Raises RefusedError, KubeError."""
+        """Have what is made for a claim; says what, and how long it took, "" where another call made it.
+
+        Raises RefusedError, KubeError.
+        """
         made = []
         for device in self._unmade(claim):
             took = await self._world.cutter.make(device.gpu, device.place)
-            made.append(f"{device.device} in {took.total_s:.1f} s ({took.words})")
-        return f"made for claim {claim.title}: {'; '.join(made)}"
+            if took.is_change:
+                made.append(f"{device.device} in {took.total_s:.1f} s ({took.words})")
+        return f"made for claim {claim.title}: {'; '.join(made)}" if made else ""
 
     def _unmade(self, claim: PreparedClaim) -> list[PreparedDevice]:
         """What is made for a claim and is not there. Raises RefusedError where a card is not known."""
