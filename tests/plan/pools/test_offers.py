@@ -141,6 +141,21 @@ def test_an_overlay_that_is_not_applied_or_not_understood_is_told() -> None:
     assert [note for note in found.notes if "off" in note or "bad" in note] == list(found.notes[:2])
 
 
+@pytest.mark.parametrize("amount", ["0", "-1", "65", "1500m"])
+def test_an_overlay_with_a_number_of_gpus_that_no_node_has_is_refused(amount: str) -> None:
+    gpus = pool("gpus", one_of(TYPE, "p5.4xlarge"))
+    wrong = overlay("more", capacity={"nvidia.com/gpu": amount})
+    words = rf"NodeOverlay more, spec\.capacity\[nvidia\.com/gpu\]: .*found '?\"?{amount}.*from 1 to 64"
+    with pytest.raises(InputError, match=words):
+        offered(gpus, overlays=(wrong,))
+
+
+def test_an_overlay_with_a_negative_amount_of_another_resource_is_refused() -> None:
+    gpus = pool("gpus", one_of(TYPE, "p5.4xlarge"))
+    with pytest.raises(InputError, match=r"spec\.capacity\[example\.com/disk\]: a negative amount"):
+        offered(gpus, overlays=(overlay("more", capacity={"example.com/disk": "-1"}),))
+
+
 def test_capacity_of_an_overlay_is_on_the_nodes() -> None:
     gpus = pool("gpus", one_of(TYPE, "p5.4xlarge"))
     more = overlay("fuse", capacity={"smarter-devices/fuse": "20", "nvidia.com/gpu": "2"})

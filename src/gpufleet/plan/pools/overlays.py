@@ -18,7 +18,7 @@ from gpufleet.model import gpu_model
 from gpufleet.model.labels import Requirement
 from gpufleet.model.model_errors import InputError
 from gpufleet.model.money import MICRO_UNITS, rounded
-from gpufleet.model.quantity import parse_quantity
+from gpufleet.model.quantity import ZERO, parse_quantity
 from gpufleet.model.resource_names import AMD_GPU, GPU_RESOURCES, NVIDIA_GPU
 from gpufleet.plan.instance_types import GPUS_MAX, InstanceType
 
@@ -66,7 +66,10 @@ def read_overlays(found: Iterable[NodeOverlay]) -> tuple[tuple[Overlay, ...], tu
 
 
 def overlaid(one: InstanceType, labels: Mapping[str, str], overlays: Iterable[Overlay]) -> InstanceType:
-    """The type as the overlays that are about it say. Raises InputError for a price of 0."""
+    """The type as the overlays that are about it say.
+
+    Raises InputError for a price of 0, a number of GPUs that no node has, and amounts below 0.
+    """
     about = [overlay for overlay in overlays if overlay.is_about(labels)]
     price_micro = next(
         (_adjusted(one.price_micro, overlay.adjustment) for overlay in about if overlay.adjustment),
@@ -77,11 +80,13 @@ def overlaid(one: InstanceType, labels: Mapping[str, str], overlays: Iterable[Ov
         expected = "a price above 0: any number of nodes would cost nothing"
         raise InputError(f"makes {one.name} free", field="NodeOverlay", value=names, expected=expected)
     amounts: dict[str, str] = {}
+    own = gpu_resource(one)
     for overlay in about:
         for resource, amount in overlay.amounts:
-            amounts.setdefault(resource, amount)
-    own = gpu_resource(one)
-    gpus = one.gpus if own not in amounts else min(GPUS_MAX, parse_quantity(amounts.pop(own)).value())
+            if resource not in amounts:
+                _check_amount(overlay, resource, amount, is_gpu=resource == own)
+                amounts[resource] = amount
+    gpus = one.gpus if own not in amounts else parse_quantity(amounts.pop(own)).value()
     return msgspec.structs.replace(
         one, price_micro=price_micro, gpus=gpus, amounts=tuple(sorted(amounts.items()))
     )
@@ -112,6 +117,17 @@ def _check(adjustment: str) -> None:
         if found is None or not found["amount"]:
             expected = "a price such as 1.5, or a change such as -0.5 or +10%"
             raise InputError("not a price", field="price", value=adjustment, expected=expected)
+
+
+def _check_amount(overlay: Overlay, resource: str, amount: str, *, is_gpu: bool) -> None:
+    """Raises InputError for an amount that a node cannot have."""
+    field = f"NodeOverlay {overlay.name}, spec.capacity[{resource}]"
+    found = parse_quantity(amount, field=field)
+    if is_gpu and not (found.is_whole() and 1 <= found.value() <= GPUS_MAX):
+        expected = f"a whole number from 1 to {GPUS_MAX}, or no {resource}"
+        raise InputError("not a number of GPUs of a node", field=field, value=amount, expected=expected)
+    if found < ZERO:
+        raise InputError("a negative amount", field=field, value=amount, expected="0 or more")
 
 
 def _adjusted(price_micro: int, text: str) -> int:
