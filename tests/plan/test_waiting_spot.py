@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpufleet.cluster.settings import Settings
 from gpufleet.model.model_errors import InputError
+from gpufleet.plan import command
 from gpufleet.plan.answer import Plan
 from gpufleet.plan.command import Question, plan_of
 from gpufleet.plan.history.spot_choice import SpotQuestion
-from gpufleet.plan.instance_types import read_catalogue
+from gpufleet.plan.instance_types import Catalogue, read_catalogue
 from gpufleet.whatif.request import Request
 from tests.cluster.snapshots.small_snapshots import AT, Fleet
 from tests.plan.test_planning import on_h100
@@ -31,11 +33,13 @@ def a_job(name: str, run_time: str = "", **more: Any) -> dict[str, Any]:
     return job
 
 
-def planned(*jobs: dict[str, Any], share_pct: int = 100, types: str = TYPES, **question: Any) -> Plan:
+def planned(
+    *jobs: dict[str, Any], share_pct: int = 100, types: str | Catalogue = TYPES, **question: Any
+) -> Plan:
     request = Request((), (), (), files(*jobs), "default", ())
     asked = Question(
         request,
-        read_catalogue(types, "types.csv"),
+        read_catalogue(types, "types.csv") if isinstance(types, str) else types,
         spot=SpotQuestion(**question),
         spot_share_pct=share_pct,
     )
@@ -69,6 +73,24 @@ def test_spot_capacity_is_spread_over_zones() -> None:
     jobs = [a_job(f"train-{one}", "2h") for one in range(4)]
     assert bought(planned(*jobs)) == [("spot", "a", 4)]
     assert bought(planned(*jobs, share_pct=50)) == [("spot", "a", 2), ("spot", "b", 2)]
+
+
+def test_a_type_in_a_zone_counts_once_for_the_share_whichever_pools_buy_it() -> None:
+    on_demand, in_a, in_b = read_catalogue(TYPES, "types.csv").types
+    pools = [msgspec.structs.replace(in_a, pool=pool, most=2) for pool in ("first", "second")]
+    jobs = [a_job(f"train-{one}", "2h") for one in range(4)]
+    types = Catalogue((on_demand, *pools, in_b), "types.csv")
+    assert bought(planned(*jobs, types=types)) == [("spot", "a", 2), ("spot", "a", 2)]
+    assert bought(planned(*jobs, types=types, share_pct=50)) == [("spot", "a", 2), ("spot", "b", 2)]
+
+
+def test_a_plan_that_passes_the_share_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [a_job(f"train-{one}", "2h") for one in range(4)]
+    words = "more than 50 % of the GPUs on spot are of one type in one zone"
+    assert not any(words in note for note in planned(*jobs, share_pct=50).notes)
+    monkeypatch.setattr(command, "BOUNDED_MAX", 0)
+    (note,) = [note for note in planned(*jobs, share_pct=50).notes if words in note]
+    assert "--spot-share" in note
 
 
 def test_work_falls_back_to_on_demand_where_there_is_no_more_spot() -> None:

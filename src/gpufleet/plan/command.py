@@ -32,7 +32,7 @@ from gpufleet.plan.node_prices import price_micro
 from gpufleet.plan.planning import Found, Planning
 from gpufleet.plan.pools.pool_limits import bounded, exceeded, within
 from gpufleet.plan.purchased_nodes import PurchasedNodes
-from gpufleet.plan.waiting_spot import plan_spot, spread
+from gpufleet.plan.waiting_spot import SPOT_SHARE, plan_spot, spread
 from gpufleet.plan.waiting_work import after_evictions, allocatable_cpu_milli, allocatable_memory_mib
 from gpufleet.progress.collection_pause import without_collections
 from gpufleet.whatif.answer import Work
@@ -119,13 +119,13 @@ def _plan_of(
     def found_among(among: tuple[InstanceType, ...]) -> Found:
         return Planning(among, now_us + by_us, judge, attempt, say).found()
 
-    found, passed = _found_within(types, question, found_among)
+    found, bounding = _found_within(types, question, found_among)
     helped = frozenset(found.helped)
     unhelped = frozenset(uid for uid in found.late if uid in spot.chosen and uid not in helped)
     if unhelped:
         # Spot capacity is bounded, and this work would wait for it: it falls back to on demand.
         return _plan_of(question, picture, settings, at, say, without_spot | unhelped)
-    notes = (*spot.notes, *_bounding(passed))
+    notes = (*spot.notes, *bounding)
     return msgspec.structs.replace(_answer(question, types, found, changed, at, notes), spot=spot.work)
 
 
@@ -134,7 +134,7 @@ def _found_within(
     question: Question,
     found_among: Callable[[tuple[InstanceType, ...]], Found],
 ) -> tuple[Found, list[str]]:
-    """The purchase within the limits of pools and the share of spot capacity, and the pools that bound it."""
+    """The purchase within the limits of pools and the share of spot capacity, and notes about both."""
     found = found_among(types)
     passed: list[str] = []
     for _ in range(BOUNDED_MAX):
@@ -148,7 +148,14 @@ def _found_within(
         found = found_among(types)
     if exceeded(types, found.counts, question.left):
         raise InternalError("a plan passes the limits of a pool of which every type is bounded")
-    return found, passed
+    notes = _bounding(passed)
+    if spread(types, found.counts, question.spot_share_pct):
+        notes.append(
+            f"more than {question.spot_share_pct} % of the GPUs on spot are of one type in one zone: after"
+            f" {counted(BOUNDED_MAX, 'further plan')} none was within {SPOT_SHARE}; name fewer types,"
+            " or a larger share"
+        )
+    return found, notes
 
 
 def _bounding(pools: Iterable[str]) -> list[str]:

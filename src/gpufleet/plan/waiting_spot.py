@@ -135,14 +135,24 @@ def spread(
 ) -> tuple[InstanceType, ...] | None:
     """The types with bounds by which of all GPUs on spot at most such a share is of one type in one zone.
 
-    None where the purchase is spread so. One node of each is always allowed.
+    A type in a zone counts once, whichever NodePools buy it. None where the purchase is spread so. One node
+    of each is always allowed.
     """
-    spot = [index for index, one in enumerate(types) if one.capacity_type == SPOT]
-    gpus = sum(counts[index] * types[index].gpus for index in spot)
+    taken = [
+        count * one.gpus if one.capacity_type == SPOT else 0 for one, count in zip(types, counts, strict=True)
+    ]
+    places: dict[tuple[str, str], list[int]] = {}
+    for index, one in enumerate(types):
+        if one.capacity_type == SPOT:
+            places.setdefault((one.name, one.zone), []).append(index)
     found = list(types)
-    for index in spot:
-        most = max(1, gpus * share_pct // 100 // types[index].gpus)
-        had = types[index].most
-        if counts[index] > most and (had is None or most < had):
+    for place in places.values():
+        place.sort(key=lambda index: -taken[index])
+        left = max(sum(taken) * share_pct // 100, types[place[0]].gpus)
+        if sum(taken[index] for index in place) <= left:
+            continue
+        for index in place:
+            most = min(counts[index], left // types[index].gpus)
             found[index] = msgspec.structs.replace(types[index], most=most)
+            left -= most * types[index].gpus
     return None if found == list(types) else tuple(found)
