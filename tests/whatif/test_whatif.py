@@ -428,3 +428,10 @@ def test_submitted_pods_get_claims_of_their_templates_and_devices_as_the_schedul
     assert len(found.waits) == 1
     with pytest.raises(InputError, match="no such template"):
         answer(fleet, submit=files(with_template("third", "other")))
+
+
+@pytest.mark.parametrize(("spec", "field"), [("foo", "spec"), ({"spec": ["foo"]}, r"spec\.spec")])
+def test_a_claim_template_of_another_form_is_refused(spec: Any, field: str) -> None:
+    work = files(of_claims("ResourceClaimTemplate", "one", spec), with_template("first", "one"))
+    with pytest.raises(InputError, match=f"ResourceClaimTemplate one, {field}: not a map, found .*foo"):
+        answer(Fleet(), submit=work)

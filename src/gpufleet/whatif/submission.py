@@ -110,6 +110,7 @@ class Submission:
         elif kind in TEMPLATED:
             self._pods_of(kind, body, where)
         elif kind == resources.RESOURCE_CLAIM_TEMPLATES:
+            _check_template(body, where)
             self._claim_templates[metadata["namespace"], metadata["name"]] = body
         else:
             # A queue or class of that name takes the place of the one that is there.
@@ -257,6 +258,19 @@ class Submission:
         spec["priority"] = 0 if found is None else found.value
         if found is not None and found.preemption_policy:
             spec.setdefault("preemptionPolicy", found.preemption_policy)
+
+
+def _check_template(body: Body, where: str) -> None:
+    """Refuse a ResourceClaimTemplate without the form of one. Raises InputError."""
+    part: Any = body
+    for field, holds in (("spec", "spec: what its claims are"), ("spec.spec", "devices: what is asked")):
+        part = part.get("spec")
+        # The API server takes null as a field that is not there.
+        if part is None:
+            return
+        if not isinstance(part, dict):
+            expected = f"a map with {holds}"
+            raise InputError("not a map", where=where, field=field, value=part, expected=expected)
 
 
 def _owner(kind: Kind, own: Body) -> Body:
