@@ -22,12 +22,14 @@ NO_WAIT = (
     "gangs ask by such requests, and start where all of a gang has room; Kueue waits for the condition"
     " Provisioned, and asks for single pods too"
 )
+ALL_FLAVORS = "the check holds for the whole queue; Kueue asks by it for work of these flavors alone"
 NEXT_CHECK = "a queue asks by one class: an earlier check of this queue says which"
 LOST = {
     "managedResources": "every gang asks that waits for nodes, whatever resource it lacks",
     "podSetUpdates": "pods say themselves which nodes they select; provisioned nodes are taken as others",
     "podSetMergePolicy": "pods that are alike are one kind of pods in a request",
 }
+_STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
 RETRIES = ("backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds")
 
 
@@ -40,7 +42,7 @@ class Checks(msgspec.Struct, frozen=True):
     def provisioning_of(self, queue: Source, notes: FieldNotes) -> dict[str, Any] | None:
         """What the queue's gangs ask by; None where no check of it is about provisioning."""
         found: dict[str, Any] | None = None
-        for field, name in _names(queue):
+        for field, name, flavors in _names(queue):
             check = self.checks.get(name)
             if check is None:
                 notes.lost(queue, field, f"there is no AdmissionCheck {name} among these objects")
@@ -55,6 +57,8 @@ class Checks(msgspec.Struct, frozen=True):
                 else:
                     found = _provisioning(config)
                     notes.approximated(queue, field, BECOMES, NO_WAIT)
+                    if flavors:
+                        notes.approximated(queue, f"{_STRATEGY}[{name}].onFlavors", BECOMES, ALL_FLAVORS)
         return found
 
     def note_fields(self, notes: FieldNotes) -> None:
@@ -85,14 +89,17 @@ def checks_of(checks: Iterable[Source], configs: Iterable[Source]) -> Checks:
     return Checks({one.name: one for one in checks}, {one.name: one for one in configs})
 
 
-def _names(queue: Source) -> list[tuple[str, str]]:
-    """The checks of a queue, each with its field. With a strategy a check may be about some flavors alone."""
-    found = [("spec.admissionChecks", str(name)) for name in queue.items("spec", "admissionChecks")]
+def _names(queue: Source) -> list[tuple[str, str, bool]]:
+    """The checks of a queue, each with its field, and whether it is about some flavors alone."""
+    found = [("spec.admissionChecks", str(name), False) for name in queue.items("spec", "admissionChecks")]
     for one in queue.items("spec", "admissionChecksStrategy", "admissionChecks"):
         if not isinstance(one, dict):
-            field = "spec.admissionChecksStrategy.admissionChecks"
-            raise queue.error("not a list of maps", field, one, "a list of maps")
-        found.append(("spec.admissionChecksStrategy", str(one.get("name"))))
+            raise queue.error("not a list of maps", _STRATEGY, one, "a list of maps")
+        flavors = one.get("onFlavors")
+        if flavors is not None and not isinstance(flavors, list):
+            field = f"{_STRATEGY}[{one.get('name')}].onFlavors"
+            raise queue.error("not a list", field, flavors, "a list of names of ResourceFlavors")
+        found.append(("spec.admissionChecksStrategy", str(one.get("name")), bool(flavors)))
     return found
 
 
