@@ -226,8 +226,23 @@ def test_images_are_known_by_the_runtimes_socket_alone(default: list[Object]) ->
         "--runtime-socket=/run/containerd/containerd.sock",
         "--pull-registry=registry.example/team",
     }
+    assert runtime_socket(pod) == (
+        {"path": "/run/containerd", "type": "Directory"},
+        {"mountPath": "/run/containerd", "readOnly": True, "mountPropagation": "HostToContainer"},
+    )
+
+
+def runtime_socket(pod: Object) -> tuple[Object, Object]:
+    """What the agent has of the host for the runtime's socket, and where."""
     (volume,) = [its for its in pod["volumes"] if its["name"] == "runtime-socket"]
-    assert volume["hostPath"] == {"path": images["socket"], "type": "Socket"}
+    (mount,) = [its for its in pod["containers"][0]["volumeMounts"] if its["name"] == "runtime-socket"]
+    return volume["hostPath"], {key: value for key, value in mount.items() if key != "name"}
+
+
+@pytest.mark.parametrize("socket", ["/run/cri-dockerd.sock", "/var/run/cri-dockerd.sock"])
+def test_of_a_folder_that_others_have_too_the_agent_has_the_socket_alone(socket: str) -> None:
+    pod = agent_pod(rendered({"agent.data": {"images": {"socket": socket}}}))
+    assert runtime_socket(pod) == ({"path": socket, "type": "Socket"}, {"mountPath": socket})
 
 
 def test_every_option_is_one_that_the_program_knows(default: list[Object], full: list[Object]) -> None:
