@@ -23,7 +23,7 @@ from gpufleet.agent.dra.claim_configuration import check_configuration
 from gpufleet.agent.dra.claim_devices import as_it_is, device_of, holders, is_of, is_there
 from gpufleet.agent.dra.claim_files import ClaimFiles
 from gpufleet.agent.dra.device_pools import DRIVERS, DevicePool, by_name, pool_name
-from gpufleet.agent.dra.lost_claims import InUse, LostClaims, NotKnownError
+from gpufleet.agent.dra.lost_claims import InUse, LostClaim, LostClaims
 from gpufleet.agent.dra.prepared_claims import (
     ClaimRecord,
     Prepared,
@@ -34,7 +34,7 @@ from gpufleet.agent.dra.prepared_claims import (
 )
 from gpufleet.agent.dra.slice_publisher import Pools
 from gpufleet.agent.state.node_state import Gpu, NodeGpus
-from gpufleet.agent.state.state_errors import RefusedError
+from gpufleet.agent.state.state_errors import NoFilesError, RefusedError
 from gpufleet.agent.state.topic import Topic
 from gpufleet.kube.answer import decode
 from gpufleet.kube.backoff import ONE_TRY
@@ -53,9 +53,6 @@ POLL_EVERY_S = 15.0
 
 KNOWN_READ_S = 5.0
 """For how long a prepared claim waits to be compared with the API server: the kubelet gives up after 45 s."""
-
-LOST_EVERY_S = 1.0
-"""How often to ask what pods have until that is known: new claims wait for it."""
 
 LOST_FOUND_S = 20.0
 """For how long a new claim waits until the kubelet said what pods have: it gives up after 45 s."""
@@ -104,7 +101,10 @@ class ClaimWorld(msgspec.Struct, frozen=True):
 
 
 class ClaimPreparer:
-    """All prepared claims of the node. ``problem`` says what keeps containers with claims from starting."""
+    """All prepared claims of the node. ``problem`` says what keeps containers with claims from starting.
+
+    ``lost`` finds claims again whose records were lost.
+    """
 
     def __init__(self, client: Client, world: ClaimWorld, record: ClaimRecord, files: ClaimFiles) -> None:
         self._client = client
@@ -119,16 +119,14 @@ class ClaimPreparer:
         """Set once it is known what earlier processes prepared."""
         self.problem = ""
         self._mending = ""
-        self._lost = LostClaims(client, world.in_use, DRIVERS.values())
-        self._looking = ""
-        self._whole_again = asyncio.Event()
+        self.lost = LostClaims(client, world.in_use, DRIVERS.values(), self._remember_again)
 
     def take(self, found: Iterable[PreparedClaim]) -> None:
         """Go on with what earlier processes prepared; called on the loop of those that follow it."""
         self.prepared.publish({(one.uid, one.driver): one for one in found})
         self.loaded.set()
         if self._record.is_whole:
-            self._whole_again.set()
+            self.lost.are_known.set()
 
     async def run(self) -> None:
         """Keep prepared claims usable until cancelled. Raises OSError."""
@@ -140,10 +138,10 @@ class ClaimPreparer:
             # Files first: a driver may take its time to cut a card.
             await self.restore()
             # Before it is known what pods have, an instance of one of them may seem to be of none.
-            if self._whole_again.is_set():
+            if self.lost.are_known.is_set():
                 await self.mend()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_EVERY_S if self._whole_again.is_set() else LOST_EVERY_S):
+                async with asyncio.timeout(self.lost.pause_s or POLL_EVERY_S):
                     await changed.wait()
 
     async def prepare(self, driver: str, claim: ClaimName) -> PreparedClaim:
@@ -154,6 +152,7 @@ class ClaimPreparer:
             # Read before the turn: one slow answer must not keep other claims waiting.
             found = await self._allocation(driver, claim)
             if found is not None:
+                await self.lost.try_again()
                 await self._look_at_holders(self._made(driver, claim, found))
             return await self._whole(self._settled(driver, claim, found))
         except (KubeError, InputError, OSError) as error:
@@ -163,27 +162,22 @@ class ClaimPreparer:
         """Take a claim back; one that is not known is none of ours any more. Raises RefusedError."""
         if not is_uid(uid):
             return
+        self.lost.forget(driver, uid)
         try:
             await self._whole(self._taken_back(driver, uid))
         except OSError as error:
             raise RefusedError(f"the claim of UID {uid} is not taken back: {error}") from error
 
     async def find_lost(self) -> None:
-        """Remember claims again that pods have and whose records were lost; once, where any may be lost."""
-        if self._whole_again.is_set() or self._world.pools.value is None:
-            return
-        try:
-            for one in await self._lost.found(self.prepared.value.values()):
-                claim = ClaimName(one.namespace, one.uid, one.name)
-                made = msgspec.structs.replace(
-                    self._made(one.driver, claim, one.allocation), stage=Stage.READY
-                )
-                await self._whole(self._kept(made))
-        except (NotKnownError, RefusedError, InputError, OSError) as error:
-            self._looking = str(error)
-            return
-        self._looking = "; ".join(self._lost.problems)
-        self._whole_again.set()
+        """Remember claims again that pods have and whose records were lost, where any may be lost."""
+        if self._world.pools.value is not None:
+            await self.lost.find(self.prepared.value.values())
+
+    async def _remember_again(self, one: LostClaim) -> None:
+        """Remember a claim that a pod has. Raises RefusedError, InputError, OSError."""
+        if (one.uid, one.driver) not in self.prepared.value:
+            made = self._made(one.driver, ClaimName(one.namespace, one.uid, one.name), one.allocation)
+            await self._whole(self._kept(msgspec.structs.replace(made, stage=Stage.READY)))
 
     async def _kept(self, claim: PreparedClaim) -> None:
         async with self._turn:
@@ -354,9 +348,9 @@ class ClaimPreparer:
         """Wait until it is known what pods have. Raises RefusedError."""
         try:
             async with asyncio.timeout(LOST_FOUND_S):
-                await self._whole_again.wait()
+                await self.lost.are_known.wait()
         except TimeoutError:
-            words = self._looking or "which claims pods have is not known yet"
+            words = self.lost.problem or "which claims pods have is not known yet"
             raise RefusedError(f"records of prepared claims were lost, and {words}") from None
 
     async def _look_at_holders(self, made: PreparedClaim) -> None:
@@ -443,7 +437,7 @@ class ClaimPreparer:
         edits = self._world.edits(gpu, offered.instance)
         if edits is None:
             # Its programs would find no library: while a driver is replaced this lasts a minute.
-            raise RefusedError(f"no files of the driver of device {result.device} are found on this node")
+            raise NoFilesError(f"no files of the driver of device {result.device} are found on this node")
         device = device_of(result, offered, gpu, edits)
         if device.by_admin and device.slices and not is_there(device, gpu):
             raise RefusedError(
@@ -471,7 +465,7 @@ class ClaimPreparer:
     async def restore(self) -> None:
         """Make the files of all prepared claims be there, as they are right for this boot."""
         async with self._turn:
-            problems = [one for one in (self._record.problem, self._looking, self._mending) if one]
+            problems = [one for one in (self._record.problem, self.lost.problem, self._mending) if one]
             for claim in list(self.prepared.value.values()):
                 if claim.stage is not Stage.READY:
                     continue

@@ -25,6 +25,9 @@ LOG = logging.getLogger(__name__)
 VERSION = 1
 FOLDER_MODE = 0o700
 _SUFFIX = ".json"
+_DAMAGED = ".damaged"
+"""Behind the name of a record that was put aside."""
+
 # UIDs of the API server: nothing else becomes the name of a file.
 _UID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z-]{0,62}")
 
@@ -140,7 +143,7 @@ class ClaimRecord:
                 problems.append(problem)
         self.problem = "; ".join(problems)
         # A record that was put aside by an earlier process stays lost until its claim is found again.
-        self.is_whole = not problems and not any(self._folder.glob("*.damaged"))
+        self.is_whole = not problems and not any(self._folder.glob(f"*{_DAMAGED}"))
         return tuple(found)
 
     def keep(self, claim: PreparedClaim) -> None:
@@ -148,10 +151,18 @@ class ClaimRecord:
         text = with_checksum(_Data(VERSION, claim.boot_id, claim))
         self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         replace_file(self._disk, self._path(claim.uid, claim.driver), text, PRIVATE)
+        self._remove_damaged(claim.uid, claim.driver)
 
     def forget(self, uid: str, driver: str) -> None:
         """Remove a claim; one that is not there is no error. Raises OSError."""
         self._disk.remove(self._path(uid, driver))
+        self._remove_damaged(uid, driver)
+
+    def _remove_damaged(self, uid: str, driver: str) -> None:
+        """Remove what was put aside of a claim that is known again, or gone. Raises OSError."""
+        path = _damaged(self._path(uid, driver))
+        if path.exists():
+            self._disk.remove(path)
 
     def _path(self, uid: str, driver: str) -> Path:
         return self._folder / f"{uid}.{driver}{_SUFFIX}"
@@ -170,8 +181,12 @@ class ClaimRecord:
             problem = str(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = f"is damaged: {error}"
-        path.replace(path.with_name(f"{path.name}.damaged"))
+        path.replace(_damaged(path))
         raise ChecksumError(problem)
+
+
+def _damaged(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_DAMAGED}")
 
 
 def is_uid(text: str) -> bool:
