@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpufleet.localkube.access.api import Api
 from gpufleet.localkube.cluster import LocalCluster
 from tests.chart.rendering import (
     CHART,
@@ -20,6 +21,7 @@ from tests.chart.rendering import (
     pod_specs,
     rendered,
 )
+from tests.waiting import until
 
 APIS = "/apis/apiregistration.k8s.io/v1/apiservices"
 EXTERNAL = "v1beta1.external.metrics.k8s.io"
@@ -59,6 +61,17 @@ def asked(cluster: LocalCluster, values: dict[str, Any], code: int = 0) -> str:
     environment = {"HOME": str(cluster.folder / "helm"), "KUBECONFIG": str(cluster.kubeconfig)}
     options = [f"--namespace={NAMESPACE}", *as_options(values)]
     return helm("template", RELEASE, CHART, "--dry-run=server", *options, environment=environment, code=code)
+
+
+def definitions_of(api: Api, release: str) -> list[str]:
+    """The definitions that are of a release."""
+    found = api.call("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    named = "meta.helm.sh/release-name"
+    return [
+        one["metadata"]["name"]
+        for one in found
+        if one["metadata"].get("annotations", {}).get(named) == release
+    ]
 
 
 def registered(objects: list[Object]) -> set[str]:
@@ -110,6 +123,8 @@ def test_install_upgrade_and_uninstall_leave_the_group_of_another_server_as_it_i
         assert "serves external.metrics.k8s.io already" in said
         # The Job that leaves the cluster needs a node that runs it.
         done("uninstall", {}, "--no-hooks")
+        # Definitions go after their objects, and helm does not wait for that.
+        until(lambda: not definitions_of(api, OTHER_RELEASE))
         assert api.request("GET", f"{APIS}/{CUSTOM}")[0] == HTTPStatus.NOT_FOUND
         after = api.call("GET", f"{APIS}/{EXTERNAL}")
     assert after["spec"] == before["spec"]
