@@ -43,7 +43,9 @@ TABLE = InputFile("a table of types of instances")
     type=InputFile("a file of NodePools and NodeOverlays, or - for standard input", stream=True),
     help="Buy only what these NodePools of Karpenter allow, at the prices of the catalogue.",
 )
-@click.option("--cluster-pools", is_flag=True, help="The same with the NodePools of the cluster.")
+@click.option(
+    "--cluster-pools", is_flag=True, help="Buy what the NodePools and NodeOverlays of the cluster allow."
+)
 @click.option(
     "--spot-share",
     metavar="PERCENT",

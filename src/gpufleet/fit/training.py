@@ -60,7 +60,7 @@ with its gradient at most.
 """
 
 FUSED_LOGIT_BYTES = (0, 0, 4)
-"""The same where the loss is fused with the head, or computed in chunks, which keeps logits in 16 bits and
+"""Bytes of a logit where the loss is fused with the head, or computed in chunks: logits stay in 16 bits, and
 their gradients at most.
 """
 

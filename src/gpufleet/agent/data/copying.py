@@ -181,11 +181,16 @@ def _copy_revision(
                     _copy_snapshot(entry.revision, source, repository, arriving, counted)
                     arriving.move(_SNAPSHOT, there, entry.revision)
                 there.sync()
-        with repository.made("refs") as references:
-            for branch in entry.branches:
-                write_file(references, branch, entry.revision.encode())
-        repository.sync()
+        write_branches(repository, entry)
     staging.remove(staged_name(entry))
+
+
+def write_branches(repository: HeldFolder, entry: DataEntry) -> None:
+    """The branches that point to a revision, once its snapshot is in its place."""
+    with repository.made("refs") as references:
+        for branch in entry.branches:
+            write_file(references, branch, entry.revision.encode())
+    repository.sync()
 
 
 def _copy_snapshot(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpufleet.agent.data.copying import CHUNK_BYTES, Counted, Pace, write_all, write_file, write_mark
+from gpufleet.agent.data.copying import CHUNK_BYTES, Counted, Pace, write_all, write_branches, write_mark
 from gpufleet.agent.data.data_folders import MARK, Mark
 from gpufleet.agent.data.held_folder import HeldFolder
 from gpufleet.agent.data.sources.http_reader import HttpReader
@@ -197,10 +197,7 @@ def _bring_revision(
                         snapshot.sync()
                     arriving.move(_SNAPSHOT, there, entry.revision)
                 there.sync()
-        with repository.made("refs") as references:
-            for branch in entry.branches:
-                write_file(references, branch, entry.revision.encode())
-        repository.sync()
+        write_branches(repository, entry)
     staging.remove(staged_name(entry))
 
 
